@@ -1,0 +1,57 @@
+# One recipe a task, the same by hand and in CI. Everything runs from .venv, which `make` builds itself
+# from requirements.lock; set PYTHON to choose the interpreter (3.11 or newer).
+SHELL := /bin/bash
+VENV  := .venv
+BIN   := $(VENV)/bin
+PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
+	$$p -c 'import sys, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
+READY := $(VENV)/.ready-$(shell cat requirements.lock pyproject.toml 2>/dev/null | cksum | cut -d' ' -f1)
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo test test-fast lint types bench docs lock clean
+
+help: ## list the recipes
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+
+install: $(READY) ## build .venv from the lock
+
+$(READY):
+	@test -n "$(PYTHON)" || { echo "evenflow needs Python 3.11 or newer with the venv module; set PYTHON=/path/to/python3"; exit 2; }
+	@echo "Setting up $(VENV) with $$($(PYTHON) --version); the first time this downloads about 600 MB."
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --disable-pip-version-check --progress-bar on --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install --disable-pip-version-check --quiet --no-deps --no-build-isolation --editable .
+	@rm -f $(VENV)/.ready-*; touch $@
+
+demo: $(READY) ## every scheme on one skewed stream: a table and a picture
+	$(BIN)/evenflow demo
+
+test: lint types ## everything: lint, types, import contract, all tests
+	$(BIN)/python -m pytest -n 2 -m "not spark" tests src/evenflow
+	$(BIN)/python -m pytest -m spark tests
+
+test-fast: $(READY) ## the tests that need no JVM and no processes, in under a minute
+	$(BIN)/python -m pytest -q -n 2 -m "not spark and not slow" tests src/evenflow
+
+lint: $(READY) ## ruff and the import contract
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
+
+types: $(READY) ## mypy on the package
+	$(BIN)/mypy
+
+bench: $(READY) ## ratios, measured within one run
+	$(BIN)/evenflow bench kernels
+	$(BIN)/python -m benchmarks.choices
+
+docs: $(READY) ## the reference pages, made from the docstrings, into docs/reference/
+	$(BIN)/python docs/build.py
+
+lock: $(READY) ## choose new versions within pyproject.toml's bounds
+	$(BIN)/python -m venv $(VENV)/lock && $(VENV)/lock/bin/pip install --quiet uv
+	$(VENV)/lock/bin/uv pip compile --universal --python-version 3.11 --extra dev --generate-hashes \
+		--no-emit-index-url --no-annotate --custom-compile-command "make lock" --upgrade pyproject.toml -o requirements.lock
+
+clean: ## remove what make made
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache out build dist

@@ -1,0 +1,1 @@
+"""Compiled loops over arrays, and nothing else. Numba is imported in `jit` only."""

@@ -1,0 +1,62 @@
+"""One 64-bit key, many independent workers.
+
+A key is mixed once with the seed; the two halves of the mixed word give two independent choices,
+and every further pair of choices costs one more mix. All sources that share a seed share the hash
+functions F₁, F₂, … of the papers.
+"""
+
+import numpy as np
+
+from evenflow.kernels.jit import inlined
+
+_MULTIPLIER = np.uint64(0xD6E8FEB86659FD93)
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_HALF = np.uint64(32)
+_LOW = np.uint64(0xFFFFFFFF)
+_ONE = np.uint64(1)
+
+
+@inlined
+def mix(word):
+    """A bijection of 64-bit words whose every output bit depends on every input bit."""
+    word ^= word >> _HALF
+    word *= _MULTIPLIER
+    word ^= word >> _HALF
+    word *= _MULTIPLIER
+    word ^= word >> _HALF
+    return word
+
+
+@inlined
+def high_choice(mixed, n):
+    """A number below `n` (uint64, at most 2³²) from the upper half of a mixed word."""
+    return ((mixed >> _HALF) * n) >> _HALF
+
+
+@inlined
+def low_choice(mixed, n):
+    """A number below `n` from the lower half, independent of `high_choice`."""
+    return ((mixed & _LOW) * n) >> _HALF
+
+
+@inlined
+def later_mix(mixed, pair):
+    """The word behind choices 2·pair and 2·pair + 1; `later_mix(m, 0)` is not `m`: pair 0 is `m`."""
+    return mix(mixed + pair * _GOLDEN)
+
+
+@inlined
+def choice(mixed, i, n):
+    """F_{i+1}(key): the i-th of an endless sequence of independent choices of a mixed key."""
+    pair = i >> _ONE
+    word = mixed if pair == np.uint64(0) else later_mix(mixed, pair)
+    return low_choice(word, n) if i & _ONE else high_choice(word, n)
+
+
+def salt(*parts: int) -> np.uint64:
+    """A well-mixed 64-bit word from a seed and further whole numbers (source, role, …)."""
+    word = 0x243F6A8885A308D3
+    for part in parts:
+        word = (word ^ (part & 0xFFFFFFFFFFFFFFFF)) * 0xD6E8FEB86659FD93 & 0xFFFFFFFFFFFFFFFF
+        word ^= word >> 32
+    return np.uint64(word)

@@ -1,0 +1,216 @@
+"""Who has least: among two, among a set, among all.
+
+Loads only grow, by one. `levels` keeps, for each of the 64 loads from the least one up, the set of
+workers that have at most that load, as bits, 64 workers a word: a message takes one bit out of one
+set. The least loaded workers of all are then the lowest level, and the least loaded of a set of
+candidates are what it has in common with the first level that it has anything in common with. Both
+take a few nanoseconds, whatever the number of workers.
+
+`levels` is one flat array of 64 rows, each padded to a power of two of words; the set for load L is
+row `L mod 64`. A "place" is a word of a level, numbered as if there were a row for every load: places
+only grow as loads do, and the word is at the place modulo the length of `levels`.
+
+`board` is an int64 array: [least load of all, cursor, whether a load has been above the levels, first
+place that has anybody]. Among all, ties go to the first worker at or after the cursor, cyclically; a
+scheme sets the cursor by source when it starts, so that many sources do not all begin with worker 0.
+"""
+
+import numpy as np
+
+from evenflow.kernels.jit import inlined, kernel, trailing_zeros
+
+LEAST, CURSOR, OVERFLOWN, FIRST = range(4)
+LEVELS = 64
+_NONE = np.uint64(0)
+_ONE = np.uint64(1)
+_ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
+_WORD = np.uint64(6)
+_BIT = np.uint64(63)
+
+
+def words_for(n: int) -> int:
+    """How many words a set of n workers takes: a power of two."""
+    return 1 << ((n + 63) // 64 - 1).bit_length()
+
+
+def new_board(loads: np.ndarray, first: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """(board, levels) of these loads, with the cursor on worker `first`."""
+    board = np.array([0, first, 0, 0], np.int64)
+    levels = np.zeros(LEVELS * words_for(len(loads)), np.uint64)
+    look_at_all(loads, board, levels)
+    return board, levels
+
+
+@inlined
+def add_to_set(bits, w):
+    """Put worker `w` (uint64) into the set."""
+    bits[w >> _WORD] |= _ONE << (w & _BIT)
+
+
+@inlined
+def _first_place(levels, load):
+    """The place of the first word of the level of `load`."""
+    return np.uint64(load) * (np.uint64(len(levels)) >> _WORD)
+
+
+@inlined
+def _word_at(levels, place):
+    return place & np.uint64(len(levels) - 1)
+
+
+@kernel
+def look_at_all(loads, board, levels):
+    """Make board and levels true from the loads alone."""
+    least = loads[0]
+    for w in range(1, len(loads)):
+        least = min(least, loads[w])
+    board[LEAST] = least
+    board[OVERFLOWN] = 0
+    levels[:] = _NONE
+    for w in range(len(loads)):
+        if loads[w] < least + LEVELS:
+            place = _first_place(levels, loads[w]) + (np.uint64(w) >> _WORD)
+            levels[_word_at(levels, place)] |= _ONE << (np.uint64(w) & _BIT)
+        elif loads[w] > least + LEVELS:
+            board[OVERFLOWN] = 1
+    place, end = _first_place(levels, least + 1), _first_place(levels, least + LEVELS)
+    while place < end:
+        below = place - _first_place(levels, 1)
+        levels[_word_at(levels, place)] |= levels[_word_at(levels, below)]
+        place += _ONE
+    board[FIRST] = _first_place(levels, least)
+
+
+@kernel
+def _raise_first(loads, board, levels):
+    """Go up to the first place that has somebody."""
+    place, words = np.uint64(board[FIRST]), np.uint64(len(levels)) >> _WORD
+    while levels[_word_at(levels, place)] == _NONE:
+        place += _ONE
+        if place & (words - _ONE) == _NONE:
+            if board[OVERFLOWN]:
+                look_at_all(loads, board, levels)
+                return
+            # The row below is now that of the load next above the levels: nobody has more.
+            _fill(levels, _word_at(levels, place - words), len(loads))
+            board[LEAST] += 1
+    board[FIRST] = place
+
+
+@inlined
+def _fill(levels, first, n):
+    """Put all n workers into the set whose words begin at `first`."""
+    for k in range(n >> 6):
+        levels[first + np.uint64(k)] = _ALL
+    if n & 63:
+        levels[first + np.uint64(n >> 6)] = _ALL >> np.uint64(-n & 63)
+
+
+@inlined
+def _leave(loads, board, levels, place, bit):
+    """Take a worker, the one of `bit` in the word at `place`, out of the level that it has left."""
+    left = levels[_word_at(levels, place)] ^ bit
+    levels[_word_at(levels, place)] = left
+    # Whether this is the first place is as good as random: asking that here, too, would cost more than
+    # a few calls in vain.
+    if left == _NONE:
+        _raise_first(loads, board, levels)
+
+
+@inlined
+def note_increment(loads, board, levels, w):
+    """Keep board and levels true after the load of worker `w` (uint64) has grown by one."""
+    before = loads[w] - 1
+    if before < board[LEAST] + LEVELS:
+        place = _first_place(levels, before) + (w >> _WORD)
+        _leave(loads, board, levels, place, _ONE << (w & _BIT))
+    else:
+        board[OVERFLOWN] = 1
+
+
+@inlined
+def take_least_of_all(loads, board, levels):
+    """Add one to the first worker at or after the cursor with the least load of all, and return it."""
+    least, cursor = board[LEAST], np.uint64(board[CURSOR])
+    first, words = _first_place(levels, least), np.uint64(len(levels)) >> _WORD
+    k = cursor >> _WORD
+    common = levels[_word_at(levels, first + k)] & (_ALL << (cursor & _BIT))
+    while common == _NONE:
+        k = (k + _ONE) & (words - _ONE)
+        common = levels[_word_at(levels, first + k)]
+    w = (k << _WORD) + np.uint64(trailing_zeros(common))
+    # What is known of the worker is used, not looked up: its load is the least. So a message does not
+    # wait for the load that the one before it has just stored.
+    loads[w] = least + 1
+    _leave(loads, board, levels, first + k, common & (~common + _ONE))
+    board[CURSOR] = np.int64(w)
+    return w
+
+
+@kernel
+def _take_above_levels(loads, board, bits):
+    """The least loaded worker of the set, which has nobody in the levels: one after another."""
+    best, best_load = _NONE, np.int64(0x7FFFFFFFFFFFFFFF)
+    for k in range(len(bits)):
+        left = bits[k]
+        while left != _NONE:
+            w = (np.uint64(k) << _WORD) + np.uint64(trailing_zeros(left))
+            left &= left - _ONE
+            if loads[w] < best_load:
+                best, best_load = w, loads[w]
+    loads[best] += 1
+    board[OVERFLOWN] = 1
+    return best
+
+
+@inlined
+def take_least_of_set(loads, board, levels, bits, place):
+    """Add one to a worker of the set `bits` with the least load in the set; the first one on a tie.
+
+    The search begins at `place` (uint64) in the levels: 0, or where the last search in this set ended,
+    for loads only grow. Returns the worker and the place where it was found.
+    """
+    within = np.uint64(len(bits) - 1)
+    first = np.uint64(board[FIRST])
+    end = (first & ~within) + np.uint64(len(levels))
+    place = max(place, first)
+    common = levels[_word_at(levels, place)] & bits[place & within]
+    while (common == _NONE) & (place < end):
+        place += _ONE
+        common = levels[_word_at(levels, place)] & bits[place & within]
+    if place >= end:
+        return _take_above_levels(loads, board, bits), place
+    w = ((place & within) << _WORD) + np.uint64(trailing_zeros(common))
+    loads[w] += 1
+    _leave(loads, board, levels, place, common & (~common + _ONE))
+    return w, place
+
+
+@inlined
+def take_less_loaded(loads, a, b):
+    """Add one to the less loaded of `a` and `b` (`a` on a tie) and return it.
+
+    Both loads are written, one of them unchanged, so that the addresses of the stores do not wait
+    for the comparison: twice as fast as the obvious form, which is `take_less_loaded` in
+    tests/naive.py.
+    """
+    b_is_less = (loads[b] - loads[a]) >> 63  # −1 or 0
+    loads[a] += 1 + b_is_less
+    loads[b] -= b_is_less
+    return a ^ ((a ^ b) & np.uint64(b_is_less))
+
+
+@kernel
+def sort_descending(values):
+    """Sort in place, largest first (Shell's method: no memory, no worst case that matters here)."""
+    gap = 1
+    while gap < len(values) // 3:
+        gap = 3 * gap + 1
+    while gap > 0:
+        for i in range(gap, len(values)):
+            value, j = values[i], i
+            while j >= gap and values[j - gap] < value:
+                values[j] = values[j - gap]
+                j -= gap
+            values[j] = value
+        gap //= 3

@@ -1,0 +1,119 @@
+"""XXH64 of many values at once, each with a seed of its own.
+
+`running[i]` is the seed of row i on entry and its hash on return, so that columns are chained by
+calling kernel after kernel on the same array. XXH64 of a number is that of its little-endian bytes.
+
+Specification: xxHash fast digest algorithm, "XXH64 algorithm description"; the same function is
+Spark's `xxhash64`, whose seeds are chained in the same way.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from evenflow.kernels.bytes_reading import read_u32, read_u64
+from evenflow.kernels.jit import kernel
+
+U8 = npt.NDArray[np.uint8]
+U32 = npt.NDArray[np.uint32]
+U64 = npt.NDArray[np.uint64]
+Places = npt.NDArray[np.int32] | npt.NDArray[np.int64]
+
+_P1 = np.uint64(0x9E3779B185EBCA87)
+_P2 = np.uint64(0xC2B2AE3D27D4EB4F)
+_P3 = np.uint64(0x165667B19E3779F9)
+_P4 = np.uint64(0x85EBCA77C2B2AE63)
+_P5 = np.uint64(0x27D4EB2F165667C5)
+_0, _1, _4, _7, _8 = (np.uint64(i) for i in (0, 1, 4, 7, 8))
+_11, _12, _16, _18, _23 = (np.uint64(i) for i in (11, 12, 16, 18, 23))
+_24, _27, _29, _31, _32, _33, _64 = (np.uint64(i) for i in (24, 27, 29, 31, 32, 33, 64))
+
+
+@kernel
+def _rotate(word: np.uint64, by: np.uint64) -> np.uint64:
+    return (word << by) | (word >> (_64 - by))
+
+
+@kernel
+def _round(lane: np.uint64, word: np.uint64) -> np.uint64:
+    return _rotate(lane + word * _P2, _31) * _P1
+
+
+@kernel
+def _take_lane(digest: np.uint64, lane: np.uint64) -> np.uint64:
+    return (digest ^ _round(_0, lane)) * _P1 + _P4
+
+
+@kernel
+def _take_8(digest: np.uint64, word: np.uint64) -> np.uint64:
+    return _rotate(digest ^ _round(_0, word), _27) * _P1 + _P4
+
+
+@kernel
+def _take_4(digest: np.uint64, word: np.uint64) -> np.uint64:
+    return _rotate(digest ^ (word * _P1), _23) * _P2 + _P3
+
+
+@kernel
+def _avalanche(digest: np.uint64) -> np.uint64:
+    digest = (digest ^ (digest >> _33)) * _P2
+    digest = (digest ^ (digest >> _29)) * _P3
+    return digest ^ (digest >> _32)
+
+
+@kernel
+def hash_word(word: np.uint64, seed: np.uint64) -> np.uint64:
+    """XXH64 of one 64-bit number: for every seed a bijection, so distinct numbers never collide."""
+    return _avalanche(_take_8(seed + _P5 + _8, word))
+
+
+@kernel
+def hash_words(words: U64, running: U64) -> None:
+    """Chain a column of 64-bit numbers into `running`."""
+    for i in range(len(words)):
+        running[i] = hash_word(words[i], running[i])
+
+
+@kernel
+def hash_half_words(words: U32, running: U64) -> None:
+    """Chain a column of 32-bit numbers into `running`."""
+    for i in range(len(words)):
+        running[i] = _avalanche(_take_4(running[i] + _P5 + _4, np.uint64(words[i])))
+
+
+@kernel
+def _hash_stripes(data: U8, place: np.uint64, end: np.uint64, seed: np.uint64) -> np.uint64:
+    """The part of XXH64 that eats 32 bytes at a time, in four lanes that run side by side."""
+    a, b, c, d = seed + _P1 + _P2, seed + _P2, seed, seed - _P1
+    while place + _32 <= end:
+        a = _round(a, read_u64(data, place))
+        b = _round(b, read_u64(data, place + _8))
+        c = _round(c, read_u64(data, place + _16))
+        d = _round(d, read_u64(data, place + _24))
+        place += _32
+    digest = _rotate(a, _1) + _rotate(b, _7) + _rotate(c, _12) + _rotate(d, _18)
+    return _take_lane(_take_lane(_take_lane(_take_lane(digest, a), b), c), d)
+
+
+@kernel
+def hash_bytes(data: U8, starts: Places, ends: Places, running: U64) -> None:
+    """Chain a column of byte strings into `running`; row i is `data[starts[i]:ends[i]]`."""
+    for i in range(len(starts)):
+        place, end = np.uint64(starts[i]), np.uint64(ends[i])
+        length = end - place
+        if length < _32:
+            digest = running[i] + _P5 + length
+        else:
+            digest = _hash_stripes(data, place, end, running[i]) + length
+            place = end - (length & _31)
+        while place + _8 <= end:
+            digest = _take_8(digest, read_u64(data, place))
+            place += _8
+        if place + _4 <= end:
+            digest = _take_4(digest, read_u32(data, place))
+            place += _4
+        while place < end:
+            digest = _rotate(digest ^ (np.uint64(data[place]) * _P5), _11) * _P1
+            place += _1
+        running[i] = _avalanche(digest)

@@ -1,0 +1,8 @@
+"""The vocabulary that every other package speaks: workers, feedback, routing tables, errors."""
+
+from evenflow.model.errors import InputError
+from evenflow.model.feedback import Feedback, Signal
+from evenflow.model.routing_table import RoutingTable
+from evenflow.model.workers import Workers
+
+__all__ = ["Feedback", "InputError", "RoutingTable", "Signal", "Workers"]
