@@ -1,0 +1,64 @@
+"""The one protocol of sketches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+
+U64 = npt.NDArray[np.uint64]
+I64 = npt.NDArray[np.int64]
+
+
+class HotKeys(NamedTuple):
+    """Keys with the bounds on their counts, most frequent first (by upper bound, then by key)."""
+
+    keys: U64
+    lower: I64
+    upper: I64
+    born: I64  #: position in the stream of the message that brought the key into the sketch
+
+
+@runtime_checkable
+class Sketch(Protocol):
+    """Counts keys in little memory. Frozen configuration; everything that changes is in `state`.
+
+    Guarantee of every sketch: for every key, `lower ≤ true count ≤ upper`. After `age`, the true
+    count is the real-valued count halved at that moment, and so is `total`.
+    """
+
+    name: ClassVar[str]
+
+    def start(self) -> Any:
+        """An empty state: a NamedTuple of arrays, picklable."""
+        ...
+
+    def update(self, state: Any, keys: U64) -> Any:
+        """Count `keys` in order. Returns the state to go on with: the same one, or a grown copy."""
+        ...
+
+    def total(self, state: Any) -> int:
+        """How many messages the counts stand for (halved by `age`, rounded up)."""
+        ...
+
+    def bounds(self, state: Any, keys: U64) -> tuple[I64, I64]:
+        """(lower, upper) for each key, whether tracked or not."""
+        ...
+
+    def hot(self, state: Any, share: float) -> HotKeys:
+        """Every key whose upper bound is at least `share` of the total."""
+        ...
+
+    def age(self, state: Any) -> None:
+        """Halve every count, so that the recent past weighs more."""
+        ...
+
+    def merge(self, states: Sequence[Any]) -> Any:
+        """One state for the union of several sources' streams; the bounds stay valid.
+
+        Positions go on from the number of messages that all sources have seen together; `born` of
+        what was tracked before is −1.
+        """
+        ...

@@ -1,0 +1,244 @@
+"""SpaceSaving: the heavy hitters of a stream in a fixed number of counters."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from evenflow.kernels.hash_table import EMPTY, find, new_table, remove
+from evenflow.kernels.jit import inlined, kernel
+from evenflow.model.validation import check_whole
+from evenflow.sketches.protocol import I64, U64, HotKeys
+
+# What `numbers` holds: counters in use, aged total, messages seen, and the memory of the search for
+# the smallest counter; `AGE_AT` is the value of SEEN at which to age next, −1 for never; `FLOOR` is
+# what a key without a counter may already have been counted (merging alone makes it more than 0).
+SIZE, TOTAL, SEEN, MINIMUM, LOWEST_LEFT, AGE_AT, HALF_LIFE, FLOOR = range(8)
+
+
+class State(NamedTuple):
+    table_keys: U64
+    table_slots: np.ndarray
+    keys: U64
+    counts: I64
+    errors: I64
+    born: I64
+    lowest: np.ndarray  #: a stack of slots that had the smallest count when it was last looked for
+    numbers: I64
+
+
+@dataclass(frozen=True)
+class SpaceSaving:
+    """Counts the keys of a stream in `capacity` counters; a new key takes over the smallest one.
+
+    Guarantee: `lower ≤ true count ≤ upper`, and without ageing `upper − lower ≤ total / capacity`, so
+    every key with at least that share is tracked. The count itself is the upper bound: it already
+    over-estimates, and the error is only ever taken off it. Where several counters are smallest, the
+    first one (lowest slot number) is taken over.
+
+    Time: a hit is one look-up and one addition. The smallest counter is found in constant amortised
+    time: counters only grow, by one, so the smallest count rises at most once per `capacity`
+    messages, and only then are all counters looked at.
+
+    Parameters:
+        capacity: how many counters.
+        half_life: after this many messages, and again after as many, all counts are halved, so that
+            keys that were hot long ago are forgotten; None for never.
+
+    Example:
+        >>> import numpy as np
+        >>> sketch = SpaceSaving(capacity=2)
+        >>> state = sketch.update(sketch.start(), np.array([5, 5, 5, 8, 9], np.uint64))
+        >>> sketch.hot(state, share=0.5).keys.tolist()
+        [5]
+        >>> [int(b[0]) for b in sketch.bounds(state, np.array([9], np.uint64))]
+        [1, 2]
+
+    Paper: Metwally, Agrawal, El Abbadi, "Efficient computation of frequent and top-k elements in data
+    streams"; used in "When two choices are not enough", §III-A. Merging: Berinde et al. Ageing is
+    ours.
+    """
+
+    name: ClassVar[str] = "space-saving"
+    bounded: ClassVar[bool] = True
+
+    capacity: int = 1000
+    half_life: int | None = None
+
+    def __post_init__(self) -> None:
+        check_whole("capacity", self.capacity, least=1)
+        if self.half_life is not None:
+            check_whole("half_life", self.half_life, least=1)
+
+    def start(self) -> State:
+        half_life = -1 if self.half_life is None else self.half_life
+        return State(
+            *new_table(self.capacity),
+            keys=np.zeros(self.capacity, np.uint64),
+            counts=np.zeros(self.capacity, np.int64),
+            errors=np.zeros(self.capacity, np.int64),
+            born=np.zeros(self.capacity, np.int64),
+            lowest=np.zeros(self.capacity, np.int32),
+            numbers=np.array([0, 0, 0, 0, 0, half_life, half_life, 0], np.int64),
+        )
+
+    def update(self, state: State, keys: U64) -> State:
+        _update(state, keys)
+        return state
+
+    def total(self, state: State) -> int:
+        return int(state.numbers[TOTAL])
+
+    def bounds(self, state: State, keys: U64) -> tuple[I64, I64]:
+        lower, upper = np.zeros(len(keys), np.int64), np.empty(len(keys), np.int64)
+        _bounds(
+            state.table_keys, state.table_slots, state.counts, state.errors, self._untracked(state),
+            keys, lower, upper,
+        )  # fmt: skip
+        return lower, upper
+
+    def _untracked(self, state: State) -> int:
+        """The upper bound of a key that has no counter: the smallest count, once all are in use."""
+        full = state.numbers[SIZE] == len(state.keys)
+        return int(state.counts.min() if full else state.numbers[FLOOR])
+
+    def hot(self, state: State, share: float) -> HotKeys:
+        size = int(state.numbers[SIZE])
+        slots = np.flatnonzero(state.counts[:size] >= share * self.total(state))
+        slots = slots[np.lexsort((state.keys[slots], -state.counts[slots]))]
+        upper = state.counts[slots]
+        return HotKeys(state.keys[slots], upper - state.errors[slots], upper, state.born[slots])
+
+    def age(self, state: State) -> None:
+        _age(state.counts, state.errors, state.numbers)
+
+    def merge(self, states: Sequence[State]) -> State:
+        """The bounds of the union: where a key is untracked, its source's smallest count stands in.
+
+        Positions are of no meaning across sources: `born` is −1.
+        """
+        if not states:
+            return self.start()
+        keys = np.unique(np.concatenate([s.keys[: s.numbers[SIZE]] for s in states]))
+        lower, upper = np.zeros(len(keys), np.int64), np.zeros(len(keys), np.int64)
+        for state in states:
+            of_one = self.bounds(state, keys)
+            lower += of_one[0]
+            upper += of_one[1]
+        kept = np.lexsort((keys, -upper))[: self.capacity]
+        merged = self.start()
+        size = len(kept)
+        merged.keys[:size], merged.counts[:size] = keys[kept], upper[kept]
+        merged.errors[:size] = upper[kept] - lower[kept]
+        merged.born[:size] = -1
+        merged.counts[size:] = merged.numbers[FLOOR] = sum(map(self._untracked, states))
+        merged.numbers[SIZE] = size
+        merged.numbers[TOTAL] = sum(int(s.numbers[TOTAL]) for s in states)
+        merged.numbers[SEEN] = sum(int(s.numbers[SEEN]) for s in states)
+        if self.half_life is not None:
+            merged.numbers[AGE_AT] = merged.numbers[SEEN] + self.half_life
+        _fill_table(merged.table_keys, merged.table_slots, merged.keys[:size])
+        return merged
+
+
+@inlined
+def touch(sketch, key):
+    """Count one message and return the slot of its key, and its count now."""
+    counts, numbers = sketch.counts, sketch.numbers
+    slot = sketch.table_slots[find(sketch.table_keys, sketch.table_slots, key)]
+    if (slot == EMPTY) | (numbers[SEEN] == numbers[AGE_AT]):
+        slot = _prepare(sketch, key)
+    count = counts[np.uint64(slot)] + 1
+    counts[np.uint64(slot)] = count
+    numbers[SEEN] += 1
+    numbers[TOTAL] += 1
+    return slot, count
+
+
+@kernel
+def _prepare(sketch, key):
+    """What a message may need before it is counted: age if it is time, see that the key has a counter.
+
+    All that is rare is in here, so that `touch` has a single branch that is rarely taken.
+    """
+    table_keys, table_slots, keys, counts, errors, born, lowest, numbers = sketch
+    if numbers[SEEN] == numbers[AGE_AT]:
+        _age(counts, errors, numbers)
+        numbers[AGE_AT] += numbers[HALF_LIFE]
+    place = find(table_keys, table_slots, key)
+    if table_slots[place] != EMPTY:
+        return table_slots[place]
+    # The key takes a free counter, else the smallest one with its count as the error.
+    if numbers[SIZE] < len(keys):
+        slot = np.int32(numbers[SIZE])
+        numbers[SIZE] += 1
+    else:
+        slot = _smallest(counts, lowest, numbers)
+        remove(table_keys, table_slots, keys[slot])
+        place = find(table_keys, table_slots, key)
+    table_keys[place] = key
+    table_slots[place] = slot
+    keys[slot] = key
+    errors[slot] = counts[slot]
+    born[slot] = numbers[SEEN]
+    return slot
+
+
+@kernel
+def _smallest(counts, lowest, numbers):
+    """The first slot with the smallest count."""
+    while True:
+        while numbers[LOWEST_LEFT] > 0:
+            numbers[LOWEST_LEFT] -= 1
+            slot = lowest[numbers[LOWEST_LEFT]]
+            if counts[slot] == numbers[MINIMUM]:
+                return slot
+        minimum = counts[0]
+        for s in range(1, len(counts)):
+            minimum = min(minimum, counts[s])
+        numbers[MINIMUM] = minimum
+        left = 0
+        for s in range(len(counts) - 1, -1, -1):
+            lowest[left] = s
+            left += counts[s] == minimum
+        numbers[LOWEST_LEFT] = left
+
+
+@kernel
+def _age(counts, errors, numbers):
+    """Halve all counts: upper bounds are rounded up and lower bounds down, so both stay bounds."""
+    for s in range(len(counts)):
+        lower = (counts[s] - errors[s]) >> 1
+        counts[s] = (counts[s] + 1) >> 1
+        errors[s] = counts[s] - lower
+    numbers[FLOOR] = (numbers[FLOOR] + 1) >> 1
+    numbers[TOTAL] = (numbers[TOTAL] + 1) >> 1
+    numbers[LOWEST_LEFT] = 0
+
+
+@kernel
+def _update(sketch, messages):
+    for i in range(len(messages)):
+        touch(sketch, messages[i])
+
+
+@kernel
+def _bounds(table_keys, table_slots, counts, errors, untracked, keys, lower, upper):
+    for i in range(len(keys)):
+        slot = table_slots[find(table_keys, table_slots, keys[i])]
+        if slot == EMPTY:
+            upper[i] = untracked
+        else:
+            upper[i] = counts[slot]
+            lower[i] = counts[slot] - errors[slot]
+
+
+@kernel
+def _fill_table(table_keys, table_slots, keys):
+    for slot in range(len(keys)):
+        place = find(table_keys, table_slots, keys[slot])
+        table_keys[place] = keys[slot]
+        table_slots[place] = slot
