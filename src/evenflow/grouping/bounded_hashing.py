@@ -1,0 +1,149 @@
+"""Consistent hashing with bounded loads: clockwise to the first worker that has room."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from evenflow.grouping.capacity import (
+    RENEW_AT,
+    SENT,
+    CapacityScheme,
+    new_progress,
+    renew,
+    shares_of,
+    spread_evenly,
+    take_room,
+)
+from evenflow.grouping.protocol import I32, I64, U64, worker_ids
+from evenflow.kernels.jit import kernel
+from evenflow.kernels.mixing import mix, salt
+from evenflow.model import Workers
+from evenflow.model.validation import check_whole
+
+
+class State(NamedTuple):
+    ids: I32
+    salt: U64
+    loads: I64
+    room: I64
+    shares: np.ndarray
+    progress: I64
+    places: U64  #: where on the ring of 64-bit words the points are, ascending
+    owners: I32  #: the worker number of each point
+    guide: I32  #: top bits of a word → the first point that may follow it
+
+
+@dataclass(frozen=True)
+class BoundedHashing(CapacityScheme):
+    """Puts workers and keys on a ring; a key goes clockwise to the first worker that has room.
+
+    Guarantee: no worker gets more than (1 + ε) · m/n + 1 of the first m messages of a source (weights:
+    of its fair share).
+
+    Parameters:
+        epsilon: how far above its fair share a worker may be.
+        patience: messages a worker gets, on average, until capacities are renewed; 0 renews them at
+            every message, as the paper does.
+        points: how many places on the ring each worker has.
+
+    Resizing is consistent: a worker's places depend on its id alone, so one that joins or leaves
+    takes or gives up only what lies before its places (and what overflows).
+
+    Example:
+        >>> import numpy as np
+        >>> scheme, out = BoundedHashing(epsilon=0.1), np.empty(10_000, np.int32)
+        >>> scheme.route(scheme.start(10), np.full(10_000, 42, np.uint64), out)
+        >>> int(np.bincount(out).max()) <= 1101
+        True
+
+    Paper: CH in "Consistent Grouping", §III-C, after Mirrokni, Thorup, Zadimoghaddam, "Consistent
+    hashing with bounded loads".
+    """
+
+    name: ClassVar[str] = "bounded-hashing"
+    symbol: ClassVar[str] = "CH"
+    weighted: ClassVar[bool] = True
+
+    points: int = 1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_whole("points", self.points, least=1)
+
+    def start(self, workers: Workers | int, seed: int = 0, source: int = 0) -> State:
+        roster = self.roster(workers)
+        n = len(roster)
+        return State(
+            worker_ids(roster),
+            np.array([salt(seed)]),
+            np.zeros(n, np.int64),
+            np.zeros(n, np.int64),
+            shares_of(roster),
+            new_progress(),
+            *self._ring(roster, salt(seed)),
+        )
+
+    def _ring(self, workers: Workers, seed: np.uint64) -> tuple[U64, I32, I32]:
+        places = np.array(
+            [salt(int(seed), worker, p) for worker in workers.ids for p in range(self.points)]
+        )
+        _mix_all(places)
+        owners = np.repeat(np.arange(len(workers), dtype=np.int32), self.points)
+        order = np.argsort(places, kind="stable")
+        places, owners = places[order], owners[order]
+        bits = max(1, (4 * len(places)).bit_length())
+        starts = np.arange(1 << bits, dtype=np.uint64) << np.uint64(64 - bits)
+        return places, owners, np.searchsorted(places, starts).astype(np.int32)
+
+    def route(self, state: State, keys: U64, out: I32) -> None:
+        _route(self.epsilon, self.patience, *state, keys, out)
+
+    def candidates(self, state: State, key: int) -> I32:
+        return state.ids
+
+    def resize(self, state: State, workers: Workers | int) -> State:
+        roster = self.roster(workers)
+        shares = shares_of(roster)
+        if roster.ids == tuple(state.ids.tolist()) and np.array_equal(shares, state.shares):
+            return state
+        loads, progress = spread_evenly(int(state.progress[SENT]), shares)
+        ring, room = self._ring(roster, state.salt[0]), np.zeros_like(loads)
+        return State(worker_ids(roster), state.salt, loads, room, shares, progress, *ring)
+
+
+@kernel
+def _mix_all(words):
+    for i in range(len(words)):
+        words[i] = mix(words[i])
+
+
+@kernel
+def _route(
+    epsilon, patience, ids, salt, loads, room, shares, progress, places, owners, guide, keys, out
+):
+    seed, last = salt[0], len(places)
+    shift = np.uint64(64)
+    length = len(guide)
+    while length > 1:
+        length >>= 1
+        shift -= np.uint64(1)
+    for i in range(len(keys)):
+        if progress[SENT] >= progress[RENEW_AT]:
+            renew(epsilon, patience, shares, loads, room, progress)
+        where = mix(keys[i] ^ seed)
+        p = guide[where >> shift]
+        while p < last and places[p] < where:
+            p += 1
+        if p == last:
+            p = 0
+        w = np.uint64(owners[p])
+        while room[w] <= 0:
+            p += 1
+            if p == last:
+                p = 0
+            w = np.uint64(owners[p])
+        take_room(loads, room, progress, w)
+        out[i] = ids[w]

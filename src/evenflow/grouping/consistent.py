@@ -1,0 +1,199 @@
+"""Consistent grouping: many equal virtual workers, moved between uneven machines on their signals."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from evenflow.grouping.capacity import CapacityScheme, shares_of
+from evenflow.grouping.dealing import dealt, redeal
+from evenflow.grouping.protocol import I32, I64, U64
+from evenflow.grouping.random_choices import State as Placement
+from evenflow.grouping.random_choices import fresh_state, route_by_room
+from evenflow.model import Feedback, Signal, Workers
+from evenflow.model.validation import check_not_negative, check_whole
+
+
+class State(NamedTuple):
+    placement: Placement  #: random-choices over virtual workers; its `ids` is virtual → worker
+    live: I32  #: the roster
+    weights: np.ndarray  #: its weights, as shares
+    since: I64  #: per virtual worker: the number of the move that gave it to its worker
+    waiting: I64  #: per worker: +1 idle, −1 busy, 0 neither
+    queued: I64  #: per worker: the number of the signal that put it in its queue
+    moved_at: np.ndarray  #: per worker: the time of its last move
+    numbers: I64  #: [moves so far, signals so far]
+
+
+@dataclass(frozen=True)
+class ConsistentGrouping(CapacityScheme):
+    """Spreads keys over many small virtual workers of equal load; machines hold as many as they can.
+
+    Keys go to virtual workers by random-choices. A worker that is busy or idle says so, and the
+    signals wait in two queues, first come, first served; a virtual worker moves when a busy worker
+    can be paired with an idle one, the one that the busy worker has had for longest, and not more
+    often than once a time slot for either of them. A worker keeps at least one, so that its signals
+    keep coming.
+
+    Guarantee: virtual workers differ by the slack of random-choices only, so that a worker with v of
+    V virtual workers throughout gets at most v · ((1 + ε) · m/V + 1) of a source's m messages.
+
+    Parameters:
+        epsilon: how far above its fair share a virtual worker may be.
+        patience: messages a worker gets, on average, until capacities are renewed; 0 renews them at
+            every message, as the paper does.
+        virtual: virtual workers per worker at the start (with weights: in proportion to them).
+        time_slot: the shortest time between two moves of one worker, in the unit of `Feedback.time`.
+
+    Resizing is consistent: virtual workers and their keys stay as they are; a worker that joins takes
+    its share of them from all others, those of one that leaves are dealt out, and what was learned
+    about the others stays. Only a roster larger than the number of virtual workers starts anew.
+
+    Example:
+        >>> import numpy as np
+        >>> scheme = ConsistentGrouping(virtual=4)
+        >>> state = scheme.start(2)
+        >>> signals = {0: Signal.DECREASE, 1: Signal.INCREASE}
+        >>> scheme.observe(state, Feedback(time=1.0, signals=signals))
+        >>> scheme.virtual_workers(state)
+        {0: 3, 1: 5}
+
+    Paper: CG in "Consistent Grouping", §V-B and §V-C.
+    """
+
+    name: ClassVar[str] = "consistent"
+    symbol: ClassVar[str] = "CG"
+    weighted: ClassVar[bool] = True
+
+    virtual: int = 10
+    time_slot: float = 1.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_whole("virtual", self.virtual, least=1)
+        check_not_negative("time_slot", self.time_slot)
+
+    def start(self, workers: Workers | int, seed: int = 0, source: int = 0) -> State:
+        roster = self.roster(workers)
+        counts = dealt(self.virtual * len(roster), shares_of(roster))
+        owners = np.repeat(np.array(roster.ids, np.int32), counts)
+        placement = fresh_state(owners, np.full(len(owners), 1 / len(owners)), seed)
+        return _with_roster(placement, roster, np.zeros(len(owners), np.int64))
+
+    def route(self, state: State, keys: U64, out: I32) -> None:
+        route_by_room(self.epsilon, self.patience, *state.placement, keys, out)
+
+    def candidates(self, state: State, key: int) -> I32:
+        return np.unique(state.placement.ids)
+
+    def observe(self, state: State, feedback: Feedback) -> None:
+        """Queue the signals and make every move that pairs a busy worker with an idle one."""
+        for worker, signal in feedback.signals.items():
+            w = np.flatnonzero(state.live == worker)
+            if len(w) and state.waiting[w[0]] != signal:
+                state.waiting[w[0]] = signal
+                state.numbers[1] += 1
+                state.queued[w[0]] = state.numbers[1]
+        if state.waiting.min() == state.waiting.max():
+            return  # nobody to pair with: not worth a count
+        held = np.array(list(self.virtual_workers(state).values()))
+        while self._move_one(state, feedback.time, held):
+            pass
+
+    def _move_one(self, state: State, now: float, held: I64) -> bool:
+        """Pair the longest waiting busy worker with the longest waiting idle one, if there are both."""
+        rested = now - state.moved_at >= self.time_slot
+        busy = _longest_waiting(state, rested & (state.waiting == Signal.DECREASE) & (held > 1))
+        idle = _longest_waiting(state, rested & (state.waiting == Signal.INCREASE))
+        if busy is None or idle is None:
+            return False
+        owned = np.flatnonzero(state.placement.ids == state.live[busy])
+        moving = owned[np.argmin(state.since[owned])]
+        state.numbers[0] += 1
+        state.placement.ids[moving] = state.live[idle]
+        state.since[moving] = state.numbers[0]
+        held[busy] -= 1
+        held[idle] += 1
+        for w in (busy, idle):
+            state.waiting[w] = 0
+            state.moved_at[w] = now
+        return True
+
+    def resize(self, state: State, workers: Workers | int) -> State:
+        roster = self.roster(workers)
+        weights, shares = shares_of(roster), self._learned_shares(state, roster)
+        before = dict(zip(state.live.tolist(), state.weights.tolist(), strict=True))
+        if before == dict(zip(roster.ids, weights.tolist(), strict=True)):
+            return state
+        if before.keys() == set(roster.ids):
+            shares = weights
+        if len(roster) > len(state.placement.ids):
+            fresh = self.start(roster)
+            return fresh._replace(placement=fresh.placement._replace(salt=state.placement.salt))
+        placement = state.placement._replace(ids=state.placement.ids.copy())
+        redeal(placement.ids, dict(zip(roster.ids, shares.tolist(), strict=True)))
+        moved = placement.ids != state.placement.ids
+        moves = int(state.numbers[0]) + 1
+        resized = _with_roster(placement, roster, np.where(moved, moves, state.since), moves)
+        resized.numbers[1] = state.numbers[1]
+        for w, old in zip(*_common_places(resized.live, state.live), strict=True):
+            resized.waiting[w] = state.waiting[old]
+            resized.queued[w] = state.queued[old]
+            resized.moved_at[w] = state.moved_at[old]
+        return resized
+
+    def _learned_shares(self, state: State, roster: Workers) -> np.ndarray:
+        """A newcomer's share is that of its weight; those that stay divide the rest as they do now."""
+        held = self.virtual_workers(state)
+        stays = np.array([w in held for w in roster.ids])
+        now = np.array([held.get(w, 0) for w in roster.ids], np.float64)
+        shares = shares_of(roster)
+        if now.sum() > 0:
+            shares = np.where(stays, now / now.sum() * shares[stays].sum(), shares)
+        return shares
+
+    def virtual_workers(self, state: State) -> dict[int, int]:
+        """How many virtual workers each worker has."""
+        owners, counts = np.unique(state.placement.ids, return_counts=True)
+        held = dict(zip(owners.tolist(), counts.tolist(), strict=True))
+        return {w: held.get(w, 0) for w in state.live.tolist()}
+
+    def describe(self, state: State) -> dict[str, Any]:
+        """Virtual workers per worker, and how many have moved."""
+        held = list(self.virtual_workers(state).values())
+        return {"moves": int(state.numbers[0]), "fewest": min(held), "most": max(held)}
+
+    def check_guarantee(self, workers: Workers, keys: U64, out: I32) -> str | None:
+        counts = dealt(self.virtual * len(workers), shares_of(workers))
+        for w, v in zip(workers.ids, counts, strict=True):
+            load = int((out == w).sum())
+            most = v * ((1 + self.epsilon) * len(out) / counts.sum() + 1)
+            if load > most:
+                return f"worker {w} has {load} of {len(out)} messages, above {most:.1f}"
+        return None
+
+
+def _common_places(a: I32, b: I32) -> tuple[list[int], list[int]]:
+    places = np.intersect1d(a, b, return_indices=True)[1:]
+    return places[0].tolist(), places[1].tolist()
+
+
+def _longest_waiting(state: State, who: np.ndarray) -> int | None:
+    numbers = np.flatnonzero(who)
+    return int(numbers[np.argmin(state.queued[numbers])]) if len(numbers) else None
+
+
+def _with_roster(placement: Placement, roster: Workers, since: I64, moves: int = 0) -> State:
+    n = len(roster)
+    return State(
+        placement=placement,
+        live=np.array(roster.ids, np.int32),
+        weights=shares_of(roster),
+        since=since,
+        waiting=np.zeros(n, np.int64),
+        queued=np.zeros(n, np.int64),
+        moved_at=np.full(n, -np.inf),
+        numbers=np.array([moves, 0], np.int64),
+    )

@@ -1,0 +1,308 @@
+"""D-Choices: hot keys get just as many workers as they need."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from evenflow.grouping.head import BLOCK, MEMORY, TAIL, THETA, HeadScheme, HeadState, hot_from
+from evenflow.grouping.protocol import I32, I64, U64, choices_of
+from evenflow.kernels.jit import inlined, kernel
+from evenflow.kernels.mixing import choice, high_choice, low_choice, mix
+from evenflow.kernels.selection import (
+    LEAST,
+    add_to_set,
+    look_at_all,
+    note_increment,
+    sort_descending,
+    take_least_of_set,
+    take_less_loaded,
+    words_for,
+)
+from evenflow.model import Workers
+from evenflow.model.validation import check_positive, check_whole
+from evenflow.sketches.space_saving import AGE_AT, HALF_LIFE, SEEN, SIZE, TOTAL, touch
+
+# What `plan` holds: the current d; when it was found last, and the aged total and the time of the next
+# ageing as they were then; when it is to be found next, and after how long again, at the least and at
+# the most; how much lag is forgiven; a d that the user has fixed, or 0.
+(
+    CHOICES, FOUND_AT, TOTAL_THEN, AGE_AT_THEN, DUE, INTERVAL, SHORTEST, LONGEST, FORGIVE, FIXED,
+) = range(10)  # fmt: skip
+
+_CACHED_SETS = 2048  # a power of two; two hot keys in one row only cost time
+
+# What a row of the cache of sets holds before the set itself: the key and the d it was made for, and
+# where in the levels a worker was last found.
+KEY, MADE_FOR, PLACE, SET = range(4)
+
+
+class State(NamedTuple):
+    base: HeadState
+    plan: I64
+    hot: np.ndarray  #: per counter: whether its key was hot when d was last found
+    counts_then: I64  #: per counter: its count when d was last found
+    shares: np.ndarray  #: room for the hot keys' shares
+    sets: U64  #: a cache: the sets of hot keys' workers, each in the row of its key's slot
+
+
+@dataclass(frozen=True)
+class DChoices(HeadScheme):
+    """Sends hot keys to the least loaded of d workers, d as small as balance allows, others of two.
+
+    d is the smallest number that satisfies the paper's Proposition 4.1 for the hot keys' frequencies
+    as SpaceSaving sees them. It is found anew every few messages and whenever a key becomes hot;
+    where it reaches n, hot keys go to the least loaded of all, as under w-choices.
+
+    Guarantee: a key seen fewer than `sightings / 2` times is on at most two workers. The proposition
+    is a necessary condition for an imbalance of ε a source, so the imbalance is near s·ε for s
+    sources, not surely below it.
+
+    Parameters:
+        epsilon: the imbalance to aim at, as a share of the stream.
+        choices: a fixed d for hot keys instead of one that is found, for experiments.
+        theta: the least share of a hot key; None for 1/(5n).
+        sightings: how many recent messages of a key at θ are evidence enough.
+        counters: SpaceSaving counters per possible hot key.
+
+    Resizing: other keys move as under partial key grouping; loads and hot keys are kept.
+
+    Example:
+        >>> import numpy as np
+        >>> scheme, out = DChoices(), np.empty(10_000, np.int32)
+        >>> third = np.where(np.arange(10_000) % 3, np.arange(10_000), 42).astype(np.uint64)
+        >>> scheme.route(scheme.start(100), third, out)
+        >>> 33 < len(set(out[::3].tolist())) < 66
+        True
+
+    Paper: D-C in "When two choices are not enough", Algorithm 1 and §IV-A. Ageing is ours.
+    """
+
+    name: ClassVar[str] = "d-choices"
+    symbol: ClassVar[str] = "D-C"
+
+    epsilon: float = 1e-4
+    choices: int | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_positive("epsilon", self.epsilon)
+        if self.choices is not None:
+            check_whole("choices", self.choices, least=1)
+
+    def start(self, workers: Workers | int, seed: int = 0, source: int = 0) -> State:
+        return self._around(self._start(workers, seed, source))
+
+    def _around(self, base: HeadState) -> State:
+        counters = len(base.sketch.keys)
+        n, theta, memory = len(base.ids), base.limits[THETA], base.limits[MEMORY]
+        seen, total, age_at = (int(base.sketch.numbers[i]) for i in (SEEN, TOTAL, AGE_AT))
+        longest, shortest = ceil(memory / 3), ceil(1 / theta)
+        forgive, fixed = ceil(longest / (15 * n)), min(self.choices or 0, n)
+        plan = [
+            fixed or min(2, n),
+            seen,
+            total,
+            age_at,
+            seen,
+            shortest,
+            shortest,
+            longest,
+            forgive,
+            fixed,
+        ]
+        return State(
+            base,
+            plan=np.array(plan, np.int64),
+            hot=np.zeros(counters, np.bool_),
+            counts_then=base.sketch.counts.copy(),
+            shares=np.zeros(counters, np.float64),
+            sets=np.zeros((_CACHED_SETS, SET + words_for(n)), np.uint64),
+        )
+
+    def route(self, state: State, keys: U64, out: I32) -> None:
+        _route(*state.base, *state[1:], self.epsilon, keys, out)
+
+    def candidates(self, state: State, key: int) -> I32:
+        base = state.base
+        # The next message may be the one that makes d be found anew.
+        if self._may_be_hot(base, key):
+            return base.ids
+        return choices_of(key, base.salt, base.ids, 2)
+
+    def resize(self, state: State, workers: Workers | int) -> State:
+        if self.roster(workers).ids == tuple(state.base.ids.tolist()):
+            return state
+        return self._around(self._resized(state.base, workers))
+
+    def describe(self, state: State) -> dict[str, Any]:
+        return {"d": int(state.plan[CHOICES]), **super().describe(state)}
+
+
+def find_optimal_choices(hot_shares: np.ndarray, n: int, epsilon: float = 1e-4) -> int:
+    """The smallest d that satisfies Proposition 4.1 for these hot keys' shares of the stream.
+
+    Starts from ⌈p₁·n⌉ and grows until the constraint of every prefix of the head holds; n where none
+    below n does (the caller then uses all workers).
+
+    Example:
+        >>> import numpy as np
+        >>> find_optimal_choices(np.array([0.3]), n=50)
+        28
+
+    Paper: FindOptimalChoices, "When two choices are not enough", §IV-A, equations 3 and 10.
+    """
+    shares = np.sort(np.asarray(hot_shares, np.float64))[::-1]
+    return int(_find_optimal_choices(np.ascontiguousarray(shares), n, epsilon))
+
+
+@inlined
+def _holds(h, prefix, head, n, d, epsilon):
+    """Equation 3 for the prefix of the h hottest keys, which have `prefix` of the stream."""
+    filled = 1.0 - np.exp(h * d * np.log1p(-1.0 / n))  # b_h / n
+    room = filled * (1.0 + n * epsilon) - prefix - filled * filled * (1.0 - head)
+    others = head - prefix
+    # filled ** d lies in [0, 1] and is dear: it is only worked out where it decides.
+    return room >= 0.0 and (others <= room or filled**d * others <= room)
+
+
+@kernel
+def _find_optimal_choices(shares, n, epsilon):
+    if len(shares) == 0:
+        return min(2, n)
+    head = min(shares.sum(), 1.0)
+    scale = head / shares.sum()  # estimated shares may add up to more than all
+    d = max(2, int(np.ceil(scale * shares[0] * n)))
+    while d < n:
+        # These two are the tight ones (§IV-A): most values of d fail one of them.
+        if _holds(1, scale * shares[0], head, n, d, epsilon) and _holds(
+            len(shares), head, head, n, d, epsilon
+        ):
+            prefix = 0.0
+            h = 0
+            while h < len(shares):
+                prefix += scale * shares[h]
+                h += 1
+                if not _holds(h, prefix, head, n, d, epsilon):
+                    break
+            else:
+                return d
+        d += 1
+    return n
+
+
+@inlined
+def _share(count, total, lately, span):
+    """A hot key's share of the stream now: the long-run share, unless the messages since d was last
+    found say, by two standard deviations, that it has become larger or smaller."""
+    doubt = 2.0 * np.sqrt(lately + 1.0)
+    long_run = count / total
+    return min(max(long_run, (lately - doubt) / span), (lately + doubt + 2.0) / span)
+
+
+@kernel
+def _forgive(loads, board, levels, slack):
+    """Lift every load that lags more than `slack` behind the average up to there.
+
+    A worker that few hot keys can reach lags a little more every minute. When a change of d or of the
+    hot keys brings it within reach, it would be the least loaded of all for minutes, and be flooded.
+    """
+    lowest = np.int64(loads.sum() // len(loads)) - slack
+    if board[LEAST] < lowest:
+        for w in range(len(loads)):
+            loads[w] = max(loads[w], lowest)
+        look_at_all(loads, board, levels)
+
+
+@kernel
+def _find_now(sketch, limits, plan, hot, counts_then, shares, n, epsilon):
+    """Find d for the head as it is, and remember who belongs to it."""
+    counts, numbers = sketch.counts, sketch.numbers
+    size, total, seen = numbers[SIZE], numbers[TOTAL], numbers[SEEN]
+    needed = np.int64(np.ceil(hot_from(total, limits)))
+    # What was counted before an ageing is halved on both sides.
+    aged = min((numbers[AGE_AT] - plan[AGE_AT_THEN]) // numbers[HALF_LIFE], 62)
+    span = max(total - (plan[TOTAL_THEN] >> aged), 1)
+    for s in range(size):
+        hot[s] = counts[s] >= needed
+    heads = 0
+    for s in range(size):
+        if hot[s]:
+            lately = max(counts[s] - (counts_then[s] >> aged), 0)
+            shares[heads] = _share(counts[s], total, lately, span)
+            heads += 1
+    for s in range(size):
+        counts_then[s] = counts[s]
+    sort_descending(shares[:heads])
+    if plan[FIXED] == 0:
+        plan[CHOICES] = _find_optimal_choices(shares[:heads], n, epsilon)
+    plan[FOUND_AT], plan[TOTAL_THEN], plan[AGE_AT_THEN] = seen, total, numbers[AGE_AT]
+    plan[DUE] = seen + plan[INTERVAL]
+    plan[INTERVAL] = min(2 * plan[INTERVAL], plan[LONGEST])
+
+
+@kernel
+def _judge(sketch, limits, plan, hot, keys, verdicts):
+    """Count a block of messages and say of each: the slot of its key if that is hot, else TAIL.
+
+    Stops after a message that asks for d to be found anew. Returns how many messages were judged, and
+    whether the last one asks for that.
+    """
+    numbers = sketch.numbers
+    for i in range(len(keys)):
+        slot, count = touch(sketch, keys[i])
+        needed = np.int64(np.ceil(hot_from(numbers[TOTAL], limits)))
+        verdicts[i] = slot if count >= needed else TAIL
+        # A key that passes twice θ and was not hot before is news: d is found soon, and again while
+        # the newcomer's share becomes clear. One that merely wavers about θ is not.
+        if (count == 2 * needed) | (numbers[SEEN] >= plan[DUE]):
+            if count == 2 * needed and not hot[slot]:
+                plan[INTERVAL] = plan[SHORTEST]
+                plan[DUE] = min(plan[DUE], plan[FOUND_AT] + plan[SHORTEST])
+            if count >= needed and numbers[SEEN] >= plan[DUE]:
+                return i + 1, True
+    return len(keys), False
+
+
+@kernel
+def _make_set(row, key, mixed, n, d):
+    """The set of F₁(key) … F_d(key), or of all workers where d is n."""
+    made = np.int64(row[MADE_FOR])
+    if row[KEY] != key or made > d or d == n:
+        row[SET:] = np.uint64(0)
+        made = np.int64(0)
+    row[KEY], row[MADE_FOR], row[PLACE] = key, d, np.uint64(0)
+    for i in range(made, d):
+        add_to_set(row[SET:], choice(mixed, np.uint64(i), n) if d < n else np.uint64(i))
+
+
+@kernel
+def _route(
+    ids, salt, loads, board, levels, sketch, limits, verdicts,
+    plan, hot, counts_then, shares, sets, epsilon, keys, out,
+):  # fmt: skip
+    n, seed, mask = np.uint64(len(ids)), salt[0], np.uint64(len(sets) - 1)
+    start = 0
+    while start < len(keys):
+        block, block_out = keys[start : start + BLOCK], out[start : start + BLOCK]
+        judged, must_find = _judge(sketch, limits, plan, hot, block, verdicts)
+        d = plan[CHOICES]
+        for i in range(judged):
+            if verdicts[i] == TAIL:
+                mixed = mix(block[i] ^ seed)
+                w = take_less_loaded(loads, high_choice(mixed, n), low_choice(mixed, n))
+                note_increment(loads, board, levels, w)
+            else:
+                row = sets[np.uint64(verdicts[i]) & mask]
+                if (row[KEY] != block[i]) | (row[MADE_FOR] != np.uint64(d)):
+                    _make_set(row, block[i], mix(block[i] ^ seed), n, d)
+                w, row[PLACE] = take_least_of_set(loads, board, levels, row[SET:], row[PLACE])
+            block_out[i] = ids[w]
+        if must_find:
+            _find_now(sketch, limits, plan, hot, counts_then, shares, len(ids), epsilon)
+            if plan[CHOICES] > 2:  # two choices even out lags by themselves
+                _forgive(loads, board, levels, plan[FORGIVE])
+        start += judged

@@ -1,0 +1,53 @@
+"""Many places dealt out to few workers in proportion: virtual workers, hash buckets."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from evenflow.grouping.protocol import I32, I64
+
+
+def dealt(total: int, shares: np.ndarray) -> I64:
+    """`total` things in proportion to `shares`, at least one each: largest remainders first.
+
+    Example:
+        >>> import numpy as np
+        >>> dealt(10, np.array([0.5, 0.25, 0.25])).tolist()
+        [5, 3, 2]
+    """
+    counts = np.maximum(np.floor(total * shares), 1).astype(np.int64)
+    while counts.sum() < total:
+        counts[np.argmax(total * shares - counts)] += 1
+    while counts.sum() > total and counts.max() > 1:
+        over = np.where(counts > 1, counts - total * shares, -np.inf)
+        counts[np.argmax(over)] -= 1
+    return counts
+
+
+def redeal(owners: I32, shares: dict[int, float]) -> None:
+    """Give every place in `owners` to a worker of `shares`, in proportion, changing few places.
+
+    Places of workers that have left go to those that have too few; then those that have too many
+    give up what others lack.
+
+    Example:
+        >>> import numpy as np
+        >>> owners = np.array([0, 0, 0, 1, 1, 1], np.int32)
+        >>> redeal(owners, {0: 1 / 3, 1: 1 / 3, 2: 1 / 3})
+        >>> owners.tolist()
+        [2, 0, 0, 2, 1, 1]
+    """
+    counts = dealt(len(owners), np.array(list(shares.values())))
+    lacking = dict(zip(shares, counts.tolist(), strict=True))
+    for owner in owners.tolist():
+        if owner in lacking:
+            lacking[owner] -= 1
+    spare = []
+    for place, owner in enumerate(owners.tolist()):
+        if owner not in lacking:
+            spare.append(place)
+        elif lacking[owner] < 0:
+            lacking[owner] += 1
+            spare.append(place)
+    due = [worker for worker, missing in lacking.items() for _ in range(missing)]
+    owners[spare] = due

@@ -1,0 +1,158 @@
+"""The head of the key distribution: what d-choices, w-choices and round-robin-head share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from evenflow.grouping.protocol import (
+    I32,
+    I64,
+    U64,
+    Scheme,
+    carried_loads,
+    most_workers_of_a_key,
+    worker_ids,
+)
+from evenflow.kernels.jit import inlined, kernel
+from evenflow.kernels.mixing import salt
+from evenflow.kernels.selection import CURSOR, new_board
+from evenflow.model import Workers
+from evenflow.model.validation import check_positive, check_share, check_whole
+from evenflow.sketches.space_saving import AGE_AT, SEEN, SIZE, TOTAL, SpaceSaving, touch
+from evenflow.sketches.space_saving import State as Sketch
+
+THETA, MEMORY = 0, 1
+
+# Messages go through the sketch and then to the workers a block at a time: each of the two loops then
+# fits the processor's prediction and reordering, and both together take half the time of one. What is
+# decided does not depend on the block: the sketch does not look at loads.
+BLOCK = 512
+TAIL = -1  # the verdict on a key that is not hot; on one that is, it is its slot in the sketch
+
+
+class Limits(NamedTuple):
+    """What makes a key hot, for n workers."""
+
+    theta: float
+    half_life: int
+    capacity: int
+
+
+class HeadState(NamedTuple):
+    ids: I32
+    salt: U64
+    loads: I64
+    board: I64
+    levels: U64
+    sketch: Sketch
+    limits: np.ndarray  #: θ, and the fewest messages it is applied to
+    verdicts: I32  #: room for what the sketch says of a block of messages
+
+
+@dataclass(frozen=True)
+class HeadScheme(Scheme):
+    """A scheme that treats hot keys (the head) apart and all others as partial key grouping does.
+
+    A key is hot while SpaceSaving's count of it is at least θ of the recent stream. Counts are
+    halved every `sightings / θ` messages, so that "recent" means one to two times as many messages:
+    a key must have been seen about `sightings` times to be hot, and stops being hot soon after its
+    messages stop.
+
+    Parameters:
+        theta: the least share of a hot key; None for 1/(5n).
+        sightings: how many recent messages of a key at θ are evidence enough. Fewer: drift is
+            followed faster; more: fewer keys near θ are taken for hot by chance.
+        counters: SpaceSaving counters per possible hot key: `counters / θ` in all.
+    """
+
+    theta: float | None = None
+    sightings: float = 20.0
+    counters: int = 4
+
+    def __post_init__(self) -> None:
+        check_share("theta", self.theta)
+        check_positive("sightings", self.sightings)
+        check_whole("counters", self.counters, least=2)
+
+    def limits(self, n: int) -> Limits:
+        """θ, the half-life and the size of the sketch for n workers."""
+        theta = 1 / (5 * n) if self.theta is None else self.theta
+        return Limits(theta, ceil(self.sightings / theta), ceil(self.counters / theta))
+
+    def _start(self, workers: Workers | int, seed: int, source: int) -> HeadState:
+        roster = self.roster(workers)
+        n = len(roster)
+        limits = self.limits(n)
+        loads = np.zeros(n, np.int64)
+        board, levels = new_board(loads, first=int(salt(seed, source)) % n)
+        return HeadState(
+            ids=worker_ids(roster),
+            salt=np.array([salt(seed)]),
+            loads=loads,
+            board=board,
+            levels=levels,
+            sketch=SpaceSaving(limits.capacity, limits.half_life).start(),
+            limits=np.array([limits.theta, limits.half_life], np.float64),
+            verdicts=np.zeros(BLOCK, np.int32),
+        )
+
+    def _resized(self, state: HeadState, workers: Workers | int) -> HeadState:
+        """Loads of those that stay are kept; the sketch starts anew where its size changes with n."""
+        roster = self.roster(workers)
+        limits = self.limits(len(roster))
+        loads = carried_loads(state.ids, state.loads, roster)
+        sketch = state.sketch
+        if limits.theta != state.limits[THETA]:
+            sketch = SpaceSaving(limits.capacity, limits.half_life).merge([sketch])
+        board, levels = new_board(loads, first=int(state.board[CURSOR]) % len(loads))
+        return HeadState(
+            ids=worker_ids(roster),
+            salt=state.salt,
+            loads=loads,
+            board=board,
+            levels=levels,
+            sketch=sketch,
+            limits=np.array([limits.theta, limits.half_life], np.float64),
+            verdicts=np.zeros(BLOCK, np.int32),
+        )
+
+    def _may_be_hot(self, state: HeadState, key: int) -> bool:
+        """Whether the next message, if it is of `key`, finds it hot."""
+        numbers = state.sketch.numbers
+        counted = SpaceSaving().bounds(state.sketch, np.array([key], np.uint64))[1][0]
+        total = numbers[TOTAL]
+        if numbers[SEEN] == numbers[AGE_AT]:  # it will first be aged
+            counted, total = (counted + 1) >> 1, (total + 1) >> 1
+        return bool(counted + 1 >= hot_from(total + 1, state.limits))
+
+    def describe(self, state: Any) -> dict[str, Any]:
+        """What the scheme has found out: how many keys are hot, and their share."""
+        base: HeadState = getattr(state, "base", state)
+        counts = base.sketch.counts[: base.sketch.numbers[SIZE]]
+        total = base.sketch.numbers[TOTAL]
+        hot = counts[counts >= base.limits[THETA] * max(total, base.limits[MEMORY])]
+        return {"hot_keys": len(hot), "hot_share": float(hot.sum() / max(total, 1))}
+
+    def check_guarantee(self, workers: Workers, keys: U64, out: I32) -> str | None:
+        inverse, counts = np.unique(keys, return_inverse=True, return_counts=True)[1:]
+        rare = counts[inverse] < self.sightings / 2
+        spread = most_workers_of_a_key(keys[rare], out[rare])
+        return f"a rare key is on {spread} workers" if spread > 2 else None
+
+
+@inlined
+def hot_from(total, limits):
+    """The least count of a hot key, not rounded: θ of the recent stream."""
+    return limits[THETA] * max(np.float64(total), limits[MEMORY])
+
+
+@kernel
+def judge(sketch, limits, keys, verdicts):
+    """Count a block of messages and say of each: the slot of its key if that is hot, else TAIL."""
+    for i in range(len(keys)):
+        slot, count = touch(sketch, keys[i])
+        verdicts[i] = slot if count >= hot_from(sketch.numbers[TOTAL], limits) else TAIL

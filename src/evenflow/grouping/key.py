@@ -1,0 +1,63 @@
+"""Key grouping: one worker a key, by hash."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from evenflow.grouping.protocol import I32, U64, Scheme, worker_ids
+from evenflow.kernels.jit import kernel
+from evenflow.kernels.mixing import high_choice, mix, salt
+from evenflow.model import Workers
+
+
+class State(NamedTuple):
+    ids: I32
+    salt: U64
+
+
+@dataclass(frozen=True)
+class KeyGrouping(Scheme):
+    """Sends all messages of a key to one worker, chosen by hash: what Spark and Storm do by default.
+
+    Guarantee: one worker a key. The worker that gets the most frequent key gets at least its share
+    p₁ of the stream, however many workers there are.
+
+    Resizing: a new number of workers moves nearly every key.
+
+    Example:
+        >>> import numpy as np
+        >>> scheme, out = KeyGrouping(), np.empty(3, np.int32)
+        >>> scheme.route(scheme.start(10), np.array([7, 8, 7], np.uint64), out)
+        >>> bool(out[0] == out[2])
+        True
+
+    Paper: KG in "When two choices are not enough", §II-B.
+    """
+
+    name: ClassVar[str] = "key"
+    symbol: ClassVar[str] = "KG"
+    splits_keys: ClassVar[bool] = False
+
+    def start(self, workers: Workers | int, seed: int = 0, source: int = 0) -> State:
+        return State(worker_ids(self.roster(workers)), np.array([salt(seed)]))
+
+    def route(self, state: State, keys: U64, out: I32) -> None:
+        _route(state.ids, state.salt, keys, out)
+
+    def candidates(self, state: State, key: int) -> I32:
+        out = np.empty(1, np.int32)
+        self.route(state, np.array([key], np.uint64), out)
+        return out
+
+    def resize(self, state: State, workers: Workers | int) -> State:
+        return state._replace(ids=worker_ids(self.roster(workers)))
+
+
+@kernel
+def _route(ids, salt, keys, out):
+    n, seed = np.uint64(len(ids)), salt[0]
+    for i in range(len(keys)):
+        out[i] = ids[high_choice(mix(keys[i] ^ seed), n)]
