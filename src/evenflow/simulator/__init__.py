@@ -1,0 +1,9 @@
+"""The loop in virtual time: a stream is routed by several sources and measured at the workers."""
+
+from evenflow.simulator.cluster import Cluster
+from evenflow.simulator.engine import simulate
+from evenflow.simulator.queue_result import QueueResult
+from evenflow.simulator.queueing import simulate_queues
+from evenflow.simulator.result import Result
+
+__all__ = ["Cluster", "QueueResult", "Result", "simulate", "simulate_queues"]

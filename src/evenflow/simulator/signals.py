@@ -1,0 +1,127 @@
+"""Workers' signals, and the acknowledgements that carry them back to the sources."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+from evenflow.kernels.jit import kernel
+from evenflow.model import Signal
+
+F64 = npt.NDArray[np.float64]
+I32 = npt.NDArray[np.int32]
+I64 = npt.NDArray[np.int64]
+
+
+def signals_of(loads: F64, idle: float, busy: float) -> I64:
+    """What each worker wishes at the end of a slot: a `Signal`, or 0 for neither.
+
+    Parameters:
+        loads: each worker's load relative to its capacity.
+        idle: below it, more; `busy`: above it, less.
+
+    Example:
+        >>> signals_of(np.array([0.5, 0.8, 0.9]), idle=0.75, busy=0.85).tolist()
+        [1, 0, -1]
+
+    Paper: worker delegation in "Consistent Grouping", §V-C; thresholds in §VII-A.
+    """
+    return np.where(loads < idle, Signal.INCREASE, np.where(loads > busy, Signal.DECREASE, 0))
+
+
+class Piggyback:
+    """Brings workers' signals to sources, and only on acknowledgements of the sources' own messages.
+
+    A worker raises its signal at the end of a time slot. Every acknowledgement that it sends from
+    then on carries its latest signal; so a source hears it when the first of its own messages to that
+    worker is done, and never if it has none. A signal is told once to each source.
+
+    Guarantee: memory and work for at most one acknowledgement per worker, source and slot: the first
+    in a slot tells all that the slot has to tell.
+
+    Parameters:
+        workers, sources: how many there are.
+        slot: length of a time slot.
+
+    Example:
+        >>> acks = Piggyback(workers=2, sources=1, slot=10.0)
+        >>> acks.take(np.array([0, 1, 0], np.int32), finish=np.array([9.0, 11.0, 12.0]), first=0)
+        >>> acks.arrived(10.0)
+        {}
+        >>> acks.raise_signals(np.array([-1, 1]))
+        >>> acks.arrived(11.5)
+        {0: {1: <Signal.INCREASE: 1>}}
+        >>> acks.arrived(12.5)
+        {0: {0: <Signal.DECREASE: -1>}}
+
+    Paper: piggybacking in "Consistent Grouping", §V-C.
+    """
+
+    def __init__(self, workers: int, sources: int, slot: float) -> None:
+        self._slot = slot
+        #: No acknowledgement before it can tell this source something new about this worker.
+        self._news_at: F64 = np.full((workers, sources), slot)
+        self._latest: I64 = np.zeros(workers, np.int64)
+        self._raised: I64 = np.zeros(workers, np.int64)  #: the slot at whose end; 0: never
+        self._heard: I64 = np.zeros((workers, sources), np.int64)
+        self._slots = 0
+        self._times: F64 = np.empty(0)
+        self._pairs: I64 = np.empty((0, 2), np.int64)  #: (worker, source) behind each of `_times`
+        self._next = math.inf
+
+    def take(self, numbers: I32, finish: F64, first: int) -> None:
+        """The next messages: worker number and finish of each; the first belongs to source `first`."""
+        times, pairs = np.empty(len(finish)), np.empty((len(finish), 2), np.int64)
+        noted = int(_note(numbers, finish, first, self._slot, self._news_at, times, pairs))
+        if noted:
+            self._times = np.concatenate((self._times, times[:noted]))
+            self._pairs = np.concatenate((self._pairs, pairs[:noted]))
+            self._next = float(self._times.min())
+
+    def raise_signals(self, signals: I64) -> None:
+        """The end of a slot: each worker's signal, or 0. Let come what `arrived` before it, first."""
+        self._slots += 1
+        some = signals != 0
+        self._latest[some] = signals[some]
+        self._raised[some] = self._slots
+
+    def arrived(self, now: float) -> dict[int, dict[int, Signal]]:
+        """Source → worker → signal of what is news and has come by `now`, in order of arrival."""
+        if self._next > now:
+            return {}
+        due = self._times <= now
+        times, pairs = self._times[due], self._pairs[due]
+        self._times, self._pairs = self._times[~due], self._pairs[~due]
+        self._next = float(self._times.min(initial=math.inf))
+        workers, sources = pairs[np.argsort(times, kind="stable")].T
+        news = self._raised[workers] > self._heard[workers, sources]
+        told: dict[int, dict[int, Signal]] = {}
+        for worker, source in zip(workers[news].tolist(), sources[news].tolist(), strict=True):
+            self._heard[worker, source] = self._raised[worker]
+            told.setdefault(source, {})[worker] = Signal(int(self._latest[worker]))
+        return told
+
+
+@kernel
+def _note(
+    numbers: I32, finish: F64, first: int, slot: float, news_at: F64, times: F64, pairs: I64
+) -> np.uint64:
+    """Notes the acknowledgements that may carry news; returns how many there are."""
+    sources = np.uint64(news_at.shape[1])
+    source, noted = np.uint64(first), np.uint64(0)
+    for i in range(len(numbers)):
+        w, done = np.uint64(numbers[i]), finish[i]
+        if done >= news_at[w, source]:
+            ended = np.floor(done / slot)
+            # Division may round up over the end of a slot; the ends are the multiples themselves.
+            if ended * slot > done:
+                ended -= 1.0
+            news_at[w, source] = (ended + 1.0) * slot
+            times[noted], pairs[noted, 0], pairs[noted, 1] = done, w, source
+            noted += np.uint64(1)
+        source += np.uint64(1)
+        if source == sources:
+            source = np.uint64(0)
+    return noted

@@ -1,0 +1,47 @@
+"""What the simulator asks of a stream."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+
+U64 = npt.NDArray[np.uint64]
+
+CALLED = "called"
+
+
+def called(name: str) -> Mapping[str, str]:
+    """Metadata of a workload's field that a declaration calls by another name."""
+    return {CALLED: name}
+
+
+@runtime_checkable
+class Workload(Protocol):
+    """A stream of key fingerprints that can be read from its beginning as often as wanted.
+
+    Guarantee of every workload: the same keys in the same order each time, for every chunk size.
+    The whole stream is never in memory.
+
+    A class that has a `name` besides, is a frozen dataclass and stands in a file of this folder (or
+    is registered under the entry point `evenflow.simulator.workloads`) can be had by declaration:
+    `make_workload({"name": …, field: value, …})`.
+    """
+
+    def chunks(self, size: int) -> Iterator[U64]:
+        """The stream in pieces of at most `size` keys, none of them empty."""
+        ...
+
+    def length(self) -> int | None:
+        """The number of messages, where it is known beforehand."""
+        ...
+
+    def describe(self) -> dict[str, Any]:
+        """What the stream is, for a report: plain values under the names of the command line.
+
+        `name` is the workload's; `stand_in` tells whether the stream stands in for data that cannot
+        be had.
+        """
+        ...

@@ -1,0 +1,1 @@
+"""Evenflow on Spark. The only place that knows pyspark."""
