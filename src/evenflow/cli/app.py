@@ -1,0 +1,88 @@
+"""The entry point `evenflow`: commands, and how mistakes are reported."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from evenflow import __version__
+from evenflow.cli import bench, demo, reproduce, schemes, simulate
+from evenflow.cli.terminal import safe
+from evenflow.model.errors import InputError
+
+_BAD_INPUT = 2
+_INTERRUPTED = 130
+
+app = typer.Typer(
+    help="Keeps skewed, drifting, keyed streams balanced.",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("demo", short_help="All schemes on one stream: a table and a picture.")(demo.demo)
+app.command("simulate", short_help="A stream of your own through the schemes.")(simulate.simulate)
+app.command("reproduce", short_help="The papers' figures again, with a verdict on each claim.")(
+    reproduce.reproduce
+)
+app.command("schemes", short_help="What there is to choose from.")(schemes.schemes)
+app.add_typer(bench.app, name="bench")
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"evenflow {__version__}")
+        raise typer.Exit
+
+
+@app.callback(invoke_without_command=True)
+def evenflow(
+    context: typer.Context,
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version."
+        ),
+    ] = False,
+) -> None:
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+        raise typer.Exit(_BAD_INPUT)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs one command and returns its exit code.
+
+    0: done. 2: the input was wrong, and one line on standard error says how. 130: interrupted. A
+    stack trace is always a bug of this program.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        # A terminal that cannot show a character shows a question mark, not a stack trace.
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")
+    try:
+        code = app(
+            args=None if arguments is None else list(arguments),
+            prog_name="evenflow",
+            standalone_mode=False,
+        )
+    except InputError as error:
+        return _refuse(str(error))
+    except (KeyboardInterrupt, typer.Abort):
+        return _INTERRUPTED
+    except Exception as error:
+        # Usage errors have this method in all versions of typer; their classes have moved about.
+        if not hasattr(error, "format_message"):
+            raise
+        context = getattr(error, "ctx", None)
+        command = context.command_path if context is not None else "evenflow"
+        return _refuse(f"{error.format_message().rstrip('. ')} (see {command} --help)")
+    return code if isinstance(code, int) else 0
+
+
+def _refuse(reason: str) -> int:
+    print(f"error: {safe(' '.join(reason.split()))}", file=sys.stderr)
+    return _BAD_INPUT

@@ -1,0 +1,127 @@
+"""What goes to the terminal: strict JSON, safe text, tables, progress."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+_WIDTH_OF_A_PIPE = 200  # a file or a pipe has no width of its own; do not fold tables at 80
+
+
+def print_json(value: Any) -> None:
+    """One JSON document on standard output; a value that JSON has no word for is an error."""
+    print(json.dumps(value, indent=2, allow_nan=False))
+
+
+def safe(text: str) -> str:
+    """`text` on one line, with everything that could steer a terminal written out.
+
+    Example:
+        >>> print(safe("red \\x1b[31m key\\n"))
+        red \\x1b[31m key\\n
+    """
+    return "".join(
+        c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in text
+    )
+
+
+def cell(text: object, style: str = "") -> Text:
+    """Text for a table, in which square brackets are square brackets."""
+    from rich.text import Text
+
+    return Text(safe(str(text)), style=style)
+
+
+def stdout() -> Console:
+    """Where tables go: as wide as the terminal, or wide enough."""
+    from rich.console import Console
+
+    width = None if sys.stdout.isatty() else _WIDTH_OF_A_PIPE
+    return Console(width=width, highlight=False, markup=False, emoji=False)
+
+
+def say(console: Console, text: str, style: str = "") -> None:
+    """A paragraph, folded at the width of a terminal and nowhere else."""
+    console.print(cell(text, style), soft_wrap=not console.is_terminal)
+
+
+def new_table() -> Table:
+    """An empty table in this program's style."""
+    from rich import box
+    from rich.table import Table
+
+    return Table(
+        box=box.SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
+        pad_edge=False,
+        header_style="bold",
+    )
+
+
+def note(text: str) -> None:
+    """One line for the person who is watching, beside the output proper."""
+    print(safe(text), file=sys.stderr)
+
+
+Report = Callable[[str, int, int | None], None]  #: (what is being done, steps done, steps in all)
+
+
+@contextmanager
+def progress(title: str, quiet: bool = False) -> Iterator[Report]:
+    """A progress bar on a terminal; elsewhere a line whenever something new begins.
+
+    It is written to standard error, so that standard output holds the answer alone.
+
+    Parameters:
+        title: what is going on.
+        quiet: no lines where there is no terminal.
+    """
+    if sys.stderr.isatty():
+        with _bar(title) as report:
+            yield report
+        return
+    last = ""
+
+    def say(what: str, done: int, total: int | None) -> None:
+        nonlocal last
+        if what != last and not quiet:
+            note(f"{title}: {what}")
+        last = what
+
+    yield say
+
+
+@contextmanager
+def _bar(title: str) -> Iterator[Report]:
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        SpinnerColumn,
+        TextColumn,
+        TimeElapsedColumn,
+    )
+
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(safe(title), total=None)
+
+        def show(what: str, done: int, total: int | None) -> None:
+            bar.update(task, description=safe(f"{title}: {what}"), completed=done, total=total)
+
+        yield show

@@ -1,0 +1,241 @@
+"""What all pictures share: colours, marks, text, and how a file is written."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from evenflow.model import InputError
+
+INK, QUIET, FAINT, GRID = "#222222", "#5c5c5c", "#b8b8b8", "#ececec"
+
+# Okabe and Ito's colours, told apart by people of all kinds of colour vision; the shape of a mark
+# and the dashes of a line say the same once more.
+BLUE, VERMILLION, GREEN, ORANGE = "#0072B2", "#D55E00", "#009E73", "#E69F00"
+SKY, PURPLE, BLACK = "#56B4E9", "#CC79A7", "#000000"
+# Paul Tol's muted colours and two greys, for more schemes than Okabe and Ito have colours.
+INDIGO, WINE, OLIVE, TEAL, BROWN, GREY = (
+    "#332288", "#882255", "#999933", "#44AA99", "#7A4B1E", "#7F7F7F",
+)  # fmt: skip
+
+Dash = str | tuple[int, tuple[float, ...]]
+SOLID, DASHED, DOTTED, DASH_DOT = "-", "--", ":", "-."
+_LONG: Dash = (0, (8, 2))
+_LONG_DOT: Dash = (0, (8, 2, 1.5, 2))
+_SHORT: Dash = (0, (3, 1.2))
+_TWO_DOTS: Dash = (0, (5, 1.5, 1.2, 1.5, 1.2, 1.5))
+DASHES: tuple[Dash, ...] = (
+    SOLID, DASHED, DASH_DOT, _LONG, _SHORT, _TWO_DOTS, _LONG_DOT, DOTTED,
+)  # fmt: skip
+_MARKERS = ("o", "s", "^", "D", "P", "X", "*", "h", "<", ">", "p", "d")
+
+
+@dataclass(frozen=True)
+class Look:
+    """How one series is drawn.
+
+    Parameters:
+        colour, marker, dash: as matplotlib takes them.
+        fill: how much of a mark is filled: `full`, `left` half, or `none`.
+    """
+
+    colour: str
+    marker: str
+    dash: Dash
+    fill: str = "full"
+
+    @property
+    def mark(self) -> dict[str, Any]:
+        """The mark alone, as matplotlib's `plot` takes it."""
+        full = self.fill == "full"
+        return {
+            "marker": self.marker or None,
+            "ls": "none",
+            "color": self.colour,
+            "fillstyle": "left" if self.fill == "left" else "full",
+            "mfc": "white" if self.fill == "none" else self.colour,
+            "markerfacecoloralt": "white",
+            "mec": "white" if full else self.colour,
+            "mew": 0.6 if full else 1.3,
+            "ms": 9 if self.marker == "*" else 6,
+        }
+
+    @property
+    def line(self) -> dict[str, Any]:
+        """The line alone."""
+        return {"color": self.colour, "ls": self.dash, "lw": 1.8}
+
+
+# The same in every picture: who has seen one figure can read the next.
+_SCHEMES: dict[str, Look] = {
+    "key": Look(BLACK, "X", DASHED),
+    "shuffle": Look(GREY, "s", DASH_DOT),
+    "partial-key": Look(ORANGE, "o", SOLID),
+    "d-choices": Look(BLUE, "D", SOLID),
+    "w-choices": Look(GREEN, "^", _LONG),
+    "round-robin-head": Look(WINE, "P", _TWO_DOTS),
+    "greedy-d": Look(BROWN, ">", _SHORT),
+    "consistent": Look(VERMILLION, "*", SOLID),
+    "random-choices": Look(SKY, "h", _LONG),
+    "bounded-hashing": Look(PURPLE, "d", _SHORT),
+    "two-choices": Look(INDIGO, "p", _LONG_DOT),
+    "table": Look(OLIVE, "<", _TWO_DOTS),
+}
+_FREE = (
+    Look(TEAL, "H", _LONG_DOT),
+    Look("#AA4499", "8", DASHED),
+    Look("#6699CC", "o", _SHORT),
+    Look("#A05000", "D", DASH_DOT),
+    Look("#117733", "s", _TWO_DOTS),
+    Look("#AA3377", "^", _LONG),
+)
+_CATEGORIES = (BLUE, VERMILLION, GREEN, ORANGE, PURPLE, SKY, BLACK, INDIGO, OLIVE, WINE)
+_OTHER_DATA: tuple[Dash, ...] = (DOTTED, (0, (1, 3)), (0, (1, 1, 4, 1)))
+
+
+def scheme_looks(names: Sequence[str]) -> dict[str, Look]:
+    """Scheme → look: the known ones their own, others the next that is free, in the order given.
+
+    Example:
+        >>> looks = scheme_looks(["mine", "partial-key", "mine", "yours"])
+        >>> looks["partial-key"].colour, looks["mine"].colour != looks["yours"].colour
+        ('#E69F00', True)
+    """
+    others = [name for name in dict.fromkeys(names) if name not in _SCHEMES]
+    looks = {name: _FREE[i % len(_FREE)] for i, name in enumerate(others)}
+    return {name: _SCHEMES.get(name) or looks[name] for name in dict.fromkeys(names)}
+
+
+def category_look(position: int) -> Look:
+    """The look of the i-th of some things that have no order."""
+    return Look(
+        _CATEGORIES[position % len(_CATEGORIES)],
+        _MARKERS[position % len(_MARKERS)],
+        DASHES[position % len(DASHES)],
+    )
+
+
+def ordered_look(position: int, count: int) -> Look:
+    """The look of the i-th of some numbers: from dark to light in their order."""
+    from matplotlib import colormaps
+    from matplotlib.colors import to_hex
+
+    # Viridis is read alike with all kinds of colour vision; its end is too light on white.
+    share = position / max(count - 1, 1)
+    colour = to_hex(colormaps["viridis"](0.8 * share))
+    return Look(colour, _MARKERS[position % len(_MARKERS)], DASHES[position % len(DASHES)])
+
+
+def variant_look(look: Look, position: int) -> Look:
+    """The look of the i-th variant of a scheme: its hue in another shade, other marks and dashes."""
+    if position == 0:
+        return look
+    steps = (0.45, -0.35, 0.65, -0.55, 0.25)
+    return Look(
+        shade(look.colour, steps[(position - 1) % len(steps)]),
+        _MARKERS[(_MARKERS.index(look.marker) + position) % len(_MARKERS)]
+        if look.marker in _MARKERS
+        else _MARKERS[position % len(_MARKERS)],
+        DASHES[(DASHES.index(look.dash) + position) % len(DASHES)],
+    )
+
+
+def other_data_look(look: Look, position: int) -> Look:
+    """The look of a series on the i-th data set beside the figure's own: dotted, and its marks
+    hollow (the first) or half filled."""
+    dash = _OTHER_DATA[position % len(_OTHER_DATA)]
+    return Look(look.colour, look.marker, dash, fill="left" if position % 2 else "none")
+
+
+def shade(colour: str, amount: float) -> str:
+    """`colour` mixed with white (amount above 0) or black (below).
+
+    Example:
+        >>> shade("#000000", 0.5), shade("#ffffff", -1.0)
+        ('#808080', '#000000')
+    """
+    target = 255 if amount > 0 else 0
+    parts = [int(colour[i : i + 2], 16) for i in (1, 3, 5)]
+    mixed = [round(part + (target - part) * abs(amount)) for part in parts]
+    return "#" + "".join(f"{part:02x}" for part in mixed)
+
+
+@contextmanager
+def house_style() -> Iterator[None]:
+    """matplotlib's defaults with ours on top, whatever the user's matplotlibrc says.
+
+    A picture must look the same wherever it is drawn.
+    """
+    from matplotlib import style
+
+    ours = {
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.axisbelow": True,
+        "text.color": INK,
+        "axes.edgecolor": INK,
+        "axes.labelcolor": INK,
+        "xtick.color": INK,
+        "ytick.color": INK,
+        "hatch.linewidth": 0.8,
+    }
+    with style.context(["default", ours]):
+        yield
+
+
+def new_figure(width: float, height: float) -> Any:
+    """A figure of its own, not pyplot's: no window system, no global state."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), dpi=150)
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def save_figure(figure: Any, path: Path) -> Path:
+    """Writes a PNG; the same figure gives the same bytes."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with warnings.catch_warnings():
+            # A name in a script that the font has no signs for is drawn as boxes; who looks at the
+            # picture sees that, and a warning for each sign would bury everything else.
+            warnings.filterwarnings("ignore", message=r"Glyph \d+")
+            figure.savefig(path, metadata={"Software": None})
+    except OSError as error:
+        raise InputError(f"{str(path)!r} cannot be written: {error.strerror or error}") from None
+    return path
+
+
+def name_round_numbers(axis: Any) -> None:
+    """1, 2, 5, 10 rather than powers of ten."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    axis.set_major_locator(LogLocator(base=10, subs=(1, 2, 5)))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_minor_formatter(NullFormatter())
+
+
+def plain(text: str, longest: int = 80) -> str:
+    r"""A name for a picture, as it is: a dollar sign would begin a formula.
+
+    Example:
+        >>> plain("cost in $\x07")
+        'cost in \\$?'
+    """
+    return printable(text, longest).replace("$", r"\$")
+
+
+def printable(text: str, longest: int | None = None) -> str:
+    """`text` without control characters and marks that turn the direction of writing.
+
+    Example:
+        >>> printable("a\\x00b"), printable("abcdef", 4)
+        ('a?b', 'abc…')
+    """
+    shown = "".join(c if c.isprintable() else "?" for c in text)
+    return shown if longest is None or len(shown) <= longest else shown[: longest - 1] + "…"
