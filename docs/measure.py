@@ -1,0 +1,252 @@
+"""Puts measured figures into the documentation, each table under the command that printed it.
+
+    python docs/measure.py              # all of them: about two minutes on a quiet machine
+    python docs/measure.py drift demo   # some
+
+A table stands in a page between `<!-- measured: NAME -->` and `<!-- end -->`. Figures that are no
+times depend on the seed alone; tests/test_docs.py compares those of the README with a fresh run.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+from statistics import median
+from textwrap import wrap
+from typing import Any, NamedTuple
+
+ROOT = Path(__file__).resolve().parent.parent
+
+HEADLINE = "--workers 100 --sources 5 --zipf 2.0 --keys 10000 --messages 10000000 --seed 1"
+STEADY = "--workers 50 --sources 5 --zipf 1.4 --keys 10000 --messages 2000000 --seed 1"
+DRIFT = f"{STEADY} --drift 200000"
+KERNEL_RUNS = 3
+
+_LOAD = os.getloadavg()[0]  # before this script adds to it
+_QUIET = 0.5
+
+
+class Block(NamedTuple):
+    page: str
+    measure: Callable[[], str]
+
+
+def run(command: str, source: Path = ROOT / "src") -> Any:
+    """What `evenflow …` prints as JSON. Files that it writes are thrown away."""
+    with tempfile.TemporaryDirectory() as folder:
+        done = subprocess.run(
+            [sys.executable, "-m", "evenflow.cli", *shlex.split(command)[1:]],
+            stdout=subprocess.PIPE,
+            text=True,
+            check=True,
+            cwd=folder,
+            env={**os.environ, "PYTHONPATH": str(source)},
+        )
+    return json.loads(done.stdout)
+
+
+def demo() -> str:
+    """Without times, so that every machine gets the same table."""
+    command = "evenflow demo --json"
+    rows = [
+        [f"`{r['grouping']}`", _times(r["worst_window"]), f"{r['replication']:.2f}"]
+        for r in run(command)["results"]
+    ]
+    return _shown([command], _table(["scheme", "worst window", "replication"], rows))
+
+
+def comparison(stream: str) -> str:
+    """All schemes on one stream."""
+    command = f"evenflow simulate {stream} --json"
+    results = sorted(run(command), key=lambda r: (round(r["worst_window"], 1), r["replication"]))
+    rows = [
+        [
+            f"`{r['grouping']}`",
+            f"{r['imbalance']:.1e}",
+            f"{r['imbalance_mean']:.1e}",
+            f"{r['max_load']:.4f}",
+            _times(r["worst_window"]),
+            _times(r["worst_sliding_window"]),
+            f"{r['replication']:.2f}",
+            str(r["replicas"]),
+            f"{r['ns_per_message']:.1f}",
+            ", ".join(f"{k} {_short(v)}" for k, v in r.get("details", {}).items()),
+        ]
+        for r in results
+    ]
+    headings = [
+        "scheme", "imbalance", "mean", "max load", "worst window", "sliding", "replication",
+        "replicas", "ns", "source 0 at the end",
+    ]  # fmt: skip
+    return _shown([command], _table(headings, rows), _machine())
+
+
+def variants(specs: Sequence[str], streams: dict[str, str]) -> str:
+    """The same schemes with several parameters, on several streams."""
+    groupings = " ".join(f"-g {spec}" for spec in specs)
+    commands = [f"evenflow simulate {stream} --json {groupings}" for stream in streams.values()]
+    headings, rows = ["scheme"], [[f"`{spec}`"] for spec in specs]
+    for label, command in zip(streams, commands, strict=True):
+        headings += [f"{label}: worst window", "replicas", "replication", "ns"]
+        for row, r in zip(rows, run(command), strict=True):
+            row += [
+                _times(r["worst_window"]),
+                str(r["replicas"]),
+                f"{r['replication']:.2f}",
+                f"{r['ns_per_message']:.1f}",
+            ]
+    return _shown(commands, _table(headings, rows), _machine())
+
+
+def kernels() -> str:
+    """The median of several runs, and how far the runs are apart."""
+    command = "evenflow bench kernels --json"
+    runs = [run(command) for _ in range(KERNEL_RUNS)]
+    rows = []
+    for name in runs[0]["schemes"]:
+        of_scheme = [r["schemes"][name] for r in runs]
+        at_100 = [s["ratio"]["100"] for s in of_scheme]
+        rows.append(
+            [
+                f"`{name}`",
+                *(f"{median(s['ratio'][n] for s in of_scheme):.1f}" for n in ("10", "100", "1000")),
+                f"{min(at_100):.1f} … {max(at_100):.1f}",
+                f"{median(s['ns_per_message']['100'] for s in of_scheme):.1f}",
+                f"{median(s['growth_100_to_1000'] for s in of_scheme):.2f}",
+            ]
+        )
+    rows.sort(key=lambda row: float(row[2]))
+    headings = [
+        "scheme", "× key, n = 10", "n = 100", "n = 1000", "n = 100, all runs", "ns, n = 100",
+        "growth 100 → 1000",
+    ]  # fmt: skip
+    speed = median(r["fingerprints"]["mb_per_s"] for r in runs)
+    return _shown(
+        [command],
+        _table(headings, rows),
+        f"Fingerprints of 20-byte strings: {speed:,.0f} MB a second on one core.",
+        f"Medians of {KERNEL_RUNS} runs. {_machine()}",
+    )
+
+
+def reference_counting() -> str:
+    """Kernels as they are, and in a copy of the package whose kernels count references."""
+    command, flag = "evenflow bench kernels --json", " _nrt=False,"
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder) / "evenflow"
+        shutil.copytree(ROOT / "src" / "evenflow", copy)
+        jit = copy / "kernels" / "jit.py"
+        text = jit.read_text(encoding="utf-8")
+        if flag not in text:
+            raise SystemExit(f"error: {flag!r} is not in kernels/jit.py any more")
+        jit.write_text(text.replace(flag, ""), encoding="utf-8")
+        counting = run(command, source=Path(folder))["schemes"]
+    plain = run(command)["schemes"]
+    times = {name: [s[name]["ns_per_message"]["100"] for s in (plain, counting)] for name in plain}
+    rows = [
+        [f"`{name}`", f"{without:.1f}", f"{with_it:.1f}", f"{with_it / without:.1f}"]
+        for name, (without, with_it) in sorted(times.items(), key=lambda kv: kv[1][0] / kv[1][1])
+    ]
+    headings = ["scheme", "ns, n = 100", "ns with reference counting", "ratio"]
+    return _shown(["python docs/measure.py reference-counting"], _table(headings, rows), _machine())
+
+
+_PATIENT = [
+    f"{scheme}:patience={patience}"
+    for scheme in ("random-choices", "bounded-hashing", "consistent")
+    for patience in (0, 16, 1000)
+]
+_SIGHTED = [
+    f"{scheme}:sightings={sightings}"
+    for scheme in ("d-choices", "w-choices")
+    for sightings in (5, 20, 80)
+]
+_BOTH = {"steady": STEADY, "drift": DRIFT}
+_MILLION = {"steady": STEADY.replace("2000000", "1000000")}
+
+BLOCKS = {
+    "demo": Block("README.md", demo),
+    "headline": Block("docs/measuring.md", partial(comparison, HEADLINE)),
+    "drift": Block("docs/measuring.md", partial(comparison, DRIFT)),
+    "replicas": Block(
+        "docs/measuring.md",
+        partial(variants, ["partial-key", "d-choices", "w-choices"], _MILLION),
+    ),
+    "kernels": Block("docs/measuring.md", kernels),
+    "reference-counting": Block("docs/decisions/0001-kernels.md", reference_counting),
+    "sightings": Block("docs/decisions/0004-head-keys.md", partial(variants, _SIGHTED, _BOTH)),
+    "patience": Block("docs/decisions/0005-patience.md", partial(variants, _PATIENT, _BOTH)),
+}
+
+
+def pattern(name: str) -> re.Pattern[str]:
+    """Finds the block `name` of a page; group 1 is what stands in it."""
+    return re.compile(rf"<!-- measured: {name} -->\n(.*?)<!-- end -->", re.DOTALL)
+
+
+def _shown(commands: Sequence[str], *parts: str) -> str:
+    code = "\n".join(["```sh", *map(_folded, commands), "```"])
+    return "\n\n".join([code, *parts]) + "\n\n"
+
+
+def _folded(command: str) -> str:
+    """A long command on several lines, none of which ends between `-g` and its scheme."""
+    lines = wrap(command.replace("-g ", "-g\0"), 96, break_on_hyphens=False)
+    return " \\\n    ".join(lines).replace("\0", " ")
+
+
+def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    numbers = ["---"] + ["---:"] * (len(headings) - 1)
+    return "\n".join(f"| {' | '.join(row)} |" for row in [headings, numbers, *rows])
+
+
+def _times(value: float | None) -> str:
+    return "–" if value is None else f"{value:.2f}"
+
+
+def _short(value: Any) -> str:
+    return f"{value:.3f}" if isinstance(value, float) else str(value)
+
+
+def _machine() -> str:
+    busy = " The machine was busy: the times are too long." if _LOAD > _QUIET else ""
+    return (
+        f"On {os.cpu_count()} cores ({platform.machine()}) with Python "
+        f"{platform.python_version()} and numba {version('numba')}.{busy}"
+    )
+
+
+def main(names: Sequence[str]) -> int:
+    """Measure the blocks of these names, or all, and write them into their pages."""
+    unknown = set(names) - set(BLOCKS)
+    if unknown:
+        print(f"error: no block {sorted(unknown)}; there are {', '.join(BLOCKS)}", file=sys.stderr)
+        return 2
+    if _LOAD > _QUIET:
+        print(f"warning: the load average is {_LOAD:.1f}; times will be too long", file=sys.stderr)
+    for name in names or BLOCKS:
+        page, measure = ROOT / BLOCKS[name].page, BLOCKS[name].measure
+        print(f"{name} → {BLOCKS[name].page}", flush=True)
+        figures = measure()
+        text = page.read_text(encoding="utf-8")
+        places = list(pattern(name).finditer(text))
+        if len(places) != 1:
+            raise SystemExit(f"error: {page} has {len(places)} blocks 'measured: {name}', not 1")
+        start, end = places[0].span(1)
+        page.write_text(text[:start] + figures + text[end:], encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
