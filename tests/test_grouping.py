@@ -215,7 +215,7 @@ D_CHOICES = {
     "d between 2 and n": (12, {}, drifting(4000, 2000, 1.2, 500, 1), 4),
     "two words of workers": (70, {"theta": 0.02}, drifting(2000, 1000, 1.2, 100, 2), 4),
     "all workers": (6, {"theta": 0.1}, drifting(1200, 400, 2.0, 50, 3), 2),
-    "one worker": (1, {}, drifting(300, 300, 1.0, 50, 4), 2),
+    "one worker": (1, {}, drifting(300, 300, 1.0, 50, 4), 1),
     "hot keys in bursts": (20, {"sightings": 5}, np.repeat(drifting(60, 30, 0.5, 40, 5), 50), 4),
     "counters change hands": (
         10, {"counters": 2, "sightings": 4}, drifting(1500, 500, 1.4, 100, 6), 4,

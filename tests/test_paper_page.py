@@ -149,10 +149,10 @@ def test_a_page_without_verdicts_says_so(tmp_path: Path) -> None:
 
 
 def test_the_command_names_what_the_user_brought(tmp_path: Path) -> None:
-    mine = {"mine": {"file": "/home/me/my scheme.py", "source": ""}}
+    mine = {"mine": {"file": "/somewhere/my scheme.py", "source": ""}}
     given = {"name": "file", "input": "/data/$(rm).parquet", "key": ["k"]}
     text = page_in(tmp_path, scheme_files=mine, workload=given).read_text(encoding="utf-8")
-    assert "--scheme &#x27;/home/me/my scheme.py&#x27;" in text
+    assert "--scheme &#x27;/somewhere/my scheme.py&#x27;" in text
     assert "--input &#x27;/data/$(rm).parquet&#x27; --key k" in text
 
 
