@@ -314,7 +314,9 @@ def test_a_killed_run_loses_at_most_the_cells_under_way(papers, tmp_path):
     wait_for_the_end_of({pid for _, pid in first.began()})  # the workers end with it
 
     kept, began = first.kept(), first.began()
-    assert len(began) <= len(kept) + 2  # two at once: so many were under way
+    # Two workers: each has one cell under way, and may have handed over one row that the killed
+    # process had not written yet.
+    assert len(began) <= len(kept) + 4
     second = Started(tmp_path, seconds=0)
     out, err = second.process.communicate(timeout=60)
     assert second.process.returncode == 0, err
