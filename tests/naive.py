@@ -531,7 +531,9 @@ class DChoices(GreedyD):
             doubt = 2 * math.sqrt(lately + 1)
             share = max(counts[slot] / self.head.total, (lately - doubt) / span)
             shares.append(min(share, (lately + doubt + 2) / span))
-        self.d = self.best_d(shares)
+        found = self.best_d(shares)
+        if found != self.d - 1 or found <= 2:
+            self.d = found
         self.counts_then, self.total_then = counts, self.head.total
         self.ageings_then, self.found_at = self.head.ageings, self.head.sketch.seen
         self.due = self.found_at + self.interval

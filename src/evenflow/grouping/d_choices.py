@@ -238,7 +238,11 @@ def _find_now(sketch, limits, plan, hot, counts_then, shares, n, epsilon):
         counts_then[s] = counts[s]
     sort_descending(shares[:heads])
     if plan[FIXED] == 0:
-        plan[CHOICES] = _find_optimal_choices(shares[:heads], n, epsilon)
+        d = _find_optimal_choices(shares[:heads], n, epsilon)
+        # One choice too many does no harm. Going down and up by one, as estimates waver, would: each
+        # time up, a worker that hot keys could not reach for a while would be flooded.
+        if d != plan[CHOICES] - 1 or d <= 2:
+            plan[CHOICES] = d
     plan[FOUND_AT], plan[TOTAL_THEN], plan[AGE_AT_THEN] = seen, total, numbers[AGE_AT]
     plan[DUE] = seen + plan[INTERVAL]
     plan[INTERVAL] = min(2 * plan[INTERVAL], plan[LONGEST])
