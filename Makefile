@@ -44,6 +44,7 @@ types: $(READY) ## mypy on the package
 bench: $(READY) ## ratios, measured within one run
 	$(BIN)/evenflow bench kernels
 	$(BIN)/python -m benchmarks.choices
+	$(BIN)/python -m benchmarks.drift
 
 docs: $(READY) ## the reference pages, made from the docstrings, into docs/reference/
 	$(BIN)/python docs/build.py

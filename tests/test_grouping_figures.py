@@ -75,13 +75,10 @@ def test_w_choices_follows_drift(seed):
     assert moderately_skewed("w-choices", seed, drift=200_000).worst_window <= 1.05
 
 
-def test_d_choices_follows_drift():
-    # Which workers the hot keys share is luck: about one seed in ten is above 1.5, the worst of 60
-    # at 1.62. So this is asked of the seed of the promise and of most others.
-    worst = [moderately_skewed("d-choices", seed, drift=200_000).worst_window for seed in SEEDS]
-    assert worst[0] <= 1.5
-    assert np.median(worst) <= 1.5
-    assert max(worst) <= 1.75
+@pytest.mark.parametrize("seed", SEEDS)
+def test_d_choices_follows_drift(seed):
+    # Which workers the hot keys share is luck: docs/measuring.md says how often it is above 1.5.
+    assert moderately_skewed("d-choices", seed, drift=200_000).worst_window <= 1.5
 
 
 @pytest.mark.parametrize("seed", SEEDS)

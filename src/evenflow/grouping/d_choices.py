@@ -8,7 +8,16 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from evenflow.grouping.head import BLOCK, MEMORY, TAIL, THETA, HeadScheme, HeadState, hot_from
+from evenflow.grouping.head import (
+    BLOCK,
+    MEMORY,
+    TAIL,
+    THETA,
+    HeadScheme,
+    HeadState,
+    needed_at,
+    steady_run,
+)
 from evenflow.grouping.protocol import I32, I64, U64, choices_of
 from evenflow.kernels.jit import inlined, kernel
 from evenflow.kernels.mixing import choice, high_choice, low_choice, mix
@@ -24,7 +33,15 @@ from evenflow.kernels.selection import (
 )
 from evenflow.model import Workers
 from evenflow.model.validation import check_positive, check_whole
-from evenflow.sketches.space_saving import AGE_AT, HALF_LIFE, SEEN, SIZE, TOTAL, touch
+from evenflow.sketches.space_saving import (
+    AGE_AT,
+    HALF_LIFE,
+    SEEN,
+    SIZE,
+    TOTAL,
+    touch,
+    touch_steadily,
+)
 
 # What `plan` holds: the current d; when it was found last, and the aged total and the time of the next
 # ageing as they were then; when it is to be found next, and after how long again, at the least and at
@@ -222,7 +239,7 @@ def _find_now(sketch, limits, plan, hot, counts_then, shares, n, epsilon):
     """Find d for the head as it is, and remember who belongs to it."""
     counts, numbers = sketch.counts, sketch.numbers
     size, total, seen = numbers[SIZE], numbers[TOTAL], numbers[SEEN]
-    needed = np.int64(np.ceil(hot_from(total, limits)))
+    needed = needed_at(total, limits)
     # What was counted before an ageing is halved on both sides.
     aged = min((numbers[AGE_AT] - plan[AGE_AT_THEN]) // numbers[HALF_LIFE], 62)
     span = max(total - (plan[TOTAL_THEN] >> aged), 1)
@@ -248,6 +265,20 @@ def _find_now(sketch, limits, plan, hot, counts_then, shares, n, epsilon):
     plan[INTERVAL] = min(2 * plan[INTERVAL], plan[LONGEST])
 
 
+@inlined
+def _news(plan, hot, slot, count, needed):
+    """Whether the message makes d be due earlier.
+
+    A key that passes twice θ and was not hot before is news: d is found soon, and again while the
+    newcomer's share becomes clear. One that merely wavers about θ is not.
+    """
+    if count == 2 * needed and not hot[slot]:
+        plan[INTERVAL] = plan[SHORTEST]
+        plan[DUE] = min(plan[DUE], plan[FOUND_AT] + plan[SHORTEST])
+        return True
+    return False
+
+
 @kernel
 def _judge(sketch, limits, plan, hot, keys, verdicts):
     """Count a block of messages and say of each: the slot of its key if that is hot, else TAIL.
@@ -256,18 +287,32 @@ def _judge(sketch, limits, plan, hot, keys, verdicts):
     whether the last one asks for that.
     """
     numbers = sketch.numbers
-    for i in range(len(keys)):
-        slot, count = touch(sketch, keys[i])
-        needed = np.int64(np.ceil(hot_from(numbers[TOTAL], limits)))
-        verdicts[i] = slot if count >= needed else TAIL
-        # A key that passes twice θ and was not hot before is news: d is found soon, and again while
-        # the newcomer's share becomes clear. One that merely wavers about θ is not.
-        if (count == 2 * needed) | (numbers[SEEN] >= plan[DUE]):
-            if count == 2 * needed and not hot[slot]:
-                plan[INTERVAL] = plan[SHORTEST]
-                plan[DUE] = min(plan[DUE], plan[FOUND_AT] + plan[SHORTEST])
+    i = 0
+    while i < len(keys):
+        # Almost all messages come in runs in which the least count of a hot key stays the same, nothing
+        # is aged and d is not due.
+        needed, run = steady_run(sketch, limits)
+        end = min(i + min(run, plan[DUE] - 1 - numbers[SEEN]), len(keys))
+        if end <= i:
+            slot, count = touch(sketch, keys[i])
+            needed = needed_at(numbers[TOTAL], limits)
+            verdicts[i] = slot if count >= needed else TAIL
+            i += 1
+            _news(plan, hot, slot, count, needed)
             if count >= needed and numbers[SEEN] >= plan[DUE]:
-                return i + 1, True
+                return i, True
+            continue
+        uncounted = 0
+        while i < end:
+            slot, count, uncounted = touch_steadily(sketch, keys[i], uncounted)
+            verdicts[i] = slot if count >= needed else TAIL
+            i += 1
+            if _news(plan, hot, slot, count, needed):
+                break
+        numbers[SEEN] += uncounted
+        numbers[TOTAL] += uncounted
+        if numbers[SEEN] >= plan[DUE]:
+            return i, True
     return len(keys), False
 
 

@@ -22,7 +22,14 @@ from evenflow.kernels.mixing import salt
 from evenflow.kernels.selection import CURSOR, new_board
 from evenflow.model import Workers
 from evenflow.model.validation import check_positive, check_share, check_whole
-from evenflow.sketches.space_saving import AGE_AT, SEEN, SIZE, TOTAL, SpaceSaving, touch
+from evenflow.sketches.space_saving import (
+    AGE_AT,
+    SEEN,
+    SIZE,
+    TOTAL,
+    SpaceSaving,
+    touch,
+)
 from evenflow.sketches.space_saving import State as Sketch
 
 THETA, MEMORY = 0, 1
@@ -148,6 +155,26 @@ class HeadScheme(Scheme):
 def hot_from(total, limits):
     """The least count of a hot key, not rounded: θ of the recent stream."""
     return limits[THETA] * max(np.float64(total), limits[MEMORY])
+
+
+@inlined
+def needed_at(total, limits):
+    """The least count of a hot key, when the recent stream is `total` messages."""
+    return np.int64(np.ceil(hot_from(total, limits)))
+
+
+@inlined
+def steady_run(sketch, limits):
+    """The least count of a hot key at the next message, and for how many messages it stays so."""
+    numbers = sketch.numbers
+    total = numbers[TOTAL]
+    needed = needed_at(total + 1, limits)
+    last = np.int64(needed / limits[THETA])
+    while needed_at(last, limits) > needed:
+        last -= 1
+    while needed_at(last + 1, limits) <= needed:
+        last += 1
+    return needed, min(last - total, numbers[AGE_AT] - numbers[SEEN])
 
 
 @kernel

@@ -158,6 +158,24 @@ def touch(sketch, key):
     return slot, count
 
 
+@inlined
+def touch_steadily(sketch, key, uncounted):
+    """`touch` where no ageing is due, which leaves the totals to the caller.
+
+    `uncounted` is how many messages they lack. Returns also how many they lack now.
+    """
+    counts, numbers = sketch.counts, sketch.numbers
+    slot = sketch.table_slots[find(sketch.table_keys, sketch.table_slots, key)]
+    if slot == EMPTY:
+        numbers[SEEN] += uncounted
+        numbers[TOTAL] += uncounted
+        uncounted = 0
+        slot = _prepare(sketch, key)
+    count = counts[np.uint64(slot)] + 1
+    counts[np.uint64(slot)] = count
+    return slot, count, uncounted + 1
+
+
 @kernel
 def _prepare(sketch, key):
     """What a message may need before it is counted: age if it is time, see that the key has a counter.
