@@ -937,3 +937,82 @@ def simulate_queues(times, eras, n, sources, slots, block, route, observe, wish)
     while len(timeline) < slots:
         end_slot()
     return messages, timeline
+
+
+# --- operators ----------------------------------------------------------------------------------
+
+# Every aggregate is a function of the list of one key's values, None among them.
+
+
+def spark_order(value):
+    """A sort key by Spark's rules: NaN above all numbers, strings by their UTF-8 bytes."""
+    if isinstance(value, float):
+        return (math.isnan(value), 0.0 if math.isnan(value) else value)
+    return value.encode() if isinstance(value, str) else value
+
+
+def _there(values):
+    return [value for value in values if value is not None]
+
+
+def aggregate_count(values):
+    return len(_there(values))
+
+
+def aggregate_sum(values):
+    """Exact for integers and decimals; None where there is no value."""
+    values = _there(values)
+    if not values:
+        return None
+    if isinstance(values[0], Decimal):
+        return sum_of_decimals(values)
+    return sum(values) if isinstance(values[0], int) else sum(values, 0.0)
+
+
+def sum_of_decimals(values):
+    context = Context(prec=100)
+    total = Decimal(0)
+    for value in values:
+        total = context.add(total, value)
+    return total
+
+
+def aggregate_mean(values, decimal_scale=None):
+    """A double, or a decimal of the given scale, rounded half up."""
+    values = _there(values)
+    if not values:
+        return None
+    if decimal_scale is None:
+        return sum((float(value) for value in values), 0.0) / len(values)
+    scaled = Fraction(sum_of_decimals(values)) / len(values) * 10**decimal_scale
+    rounded = math.floor(abs(scaled) + Fraction(1, 2))
+    return Decimal(rounded if scaled >= 0 else -rounded).scaleb(-decimal_scale, Context(prec=100))
+
+
+def aggregate_min(values):
+    return min(_there(values), key=spark_order, default=None)
+
+
+def aggregate_max(values):
+    return max(_there(values), key=spark_order, default=None)
+
+
+def aggregate_distinct(values):
+    return len({spark_order(value) for value in _there(values)})
+
+
+def aggregate_top_k(values, k):
+    """(value, count), the highest count first, the smaller value first among equals."""
+    counts, example = {}, {}
+    for value in _there(values):
+        order = spark_order(value)
+        counts[order] = counts.get(order, 0) + 1
+        example[order] = value
+    ranking = sorted(counts, key=lambda order: (-counts[order], order))
+    return [(example[order], counts[order]) for order in ranking[:k]]
+
+
+def aggregate_quantile(values, p):
+    """The ⌈p·n⌉-th smallest value."""
+    ordered = sorted((float(value) for value in _there(values)), key=spark_order)
+    return ordered[max(1, math.ceil(p * len(ordered))) - 1] if ordered else None

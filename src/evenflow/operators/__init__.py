@@ -1,0 +1,64 @@
+"""What happens to a key: aggregates, and the protocol for work of one's own.
+
+`Aggregates` is the operator made of named aggregates; `count`, `sum`, `mean`, `min`, `max`,
+`distinct`, `quantiles` and `top_k` make them. `NaiveBayes` counts classes. `Operator` is the protocol
+for work of one's own on whole tables, `PerKey` adapts functions that are called once a key.
+"""
+
+from evenflow.operators.aggregate import Aggregate
+from evenflow.operators.aggregates import Aggregates
+from evenflow.operators.catalogue import known_aggregates, parse_aggregate
+from evenflow.operators.counts import Count
+from evenflow.operators.distinct_sketch import DistinctSketch, distinct
+from evenflow.operators.distinct_values import Distinct
+from evenflow.operators.extremes import Maximum, Minimum
+from evenflow.operators.frequent_sketch import TopKSketch, top_k
+from evenflow.operators.frequent_values import TopK
+from evenflow.operators.groups import Groups
+from evenflow.operators.local import no_state, on_table, rows_by_key
+from evenflow.operators.means import Mean
+from evenflow.operators.naive_bayes import NaiveBayes, NaiveBayesModel
+from evenflow.operators.per_key import PerKey
+from evenflow.operators.protocol import Operator, Rows
+from evenflow.operators.quantile_sketch import Quantiles
+from evenflow.operators.sums import Sum
+
+# What a person types: the name of the aggregate, as Spark's own functions have it.
+count = Count
+sum = Sum
+mean = Mean
+min = Minimum
+max = Maximum
+quantiles = Quantiles
+
+# Without min, max and sum: `import *` must not put them in place of Python's own.
+__all__ = [
+    "Aggregate",
+    "Aggregates",
+    "Count",
+    "Distinct",
+    "DistinctSketch",
+    "Groups",
+    "Maximum",
+    "Mean",
+    "Minimum",
+    "NaiveBayes",
+    "NaiveBayesModel",
+    "Operator",
+    "PerKey",
+    "Quantiles",
+    "Rows",
+    "Sum",
+    "TopK",
+    "TopKSketch",
+    "count",
+    "distinct",
+    "known_aggregates",
+    "mean",
+    "no_state",
+    "on_table",
+    "parse_aggregate",
+    "quantiles",
+    "rows_by_key",
+    "top_k",
+]

@@ -1,0 +1,125 @@
+"""The operator that is made of named aggregates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar
+
+import pyarrow as pa
+
+from evenflow.model import InputError
+from evenflow.operators.aggregate import Aggregate
+from evenflow.operators.groups import I64, Groups, pairs
+from evenflow.operators.protocol import Operator, Rows
+
+
+class Aggregates(Operator):
+    """Several aggregates of a key: one column of the output each.
+
+    Guarantee: what the aggregates themselves guarantee; it can be merged, so any scheme may run it.
+    The rows are sorted by key at most once for all of them, and no Python runs a row.
+
+    Parameters:
+        aggregates: name of the output column → aggregate.
+
+    Example:
+        >>> from evenflow.operators import count, mean, on_table
+        >>> operator = Aggregates(hits=count(), ms=mean("ms"))
+        >>> operator
+        Aggregates(hits=Count(column=None), ms=Mean(column='ms'))
+        >>> rows = pa.table({"page": ["a", "b", "a"], "ms": [1, 2, 4]})
+        >>> operator.state_schema(rows.schema).names
+        ['hits__count', 'ms__sum', 'ms__count']
+        >>> on_table(operator, rows, "page").to_pylist()
+        [{'page': 'a', 'hits': 2, 'ms': 2.5}, {'page': 'b', 'hits': 1, 'ms': 2.0}]
+    """
+
+    name: ClassVar[str] = "aggregates"
+
+    def __init__(self, **aggregates: Aggregate) -> None:
+        if not aggregates:
+            raise InputError("no aggregate was given; write for instance hits=count()")
+        for name, aggregate in aggregates.items():
+            if not isinstance(aggregate, Aggregate):
+                raise InputError(
+                    f"{name}={aggregate!r} is not an aggregate; write for instance {name}=count()"
+                )
+        self._aggregates = dict(aggregates)
+
+    def __iter__(self) -> Iterator[tuple[str, Aggregate]]:
+        """Names and aggregates."""
+        return iter(self._aggregates.items())
+
+    def __repr__(self) -> str:
+        return f"Aggregates({', '.join(f'{name}={a!r}' for name, a in self)})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Aggregates) and list(self) == list(other)
+
+    def __hash__(self) -> int:
+        return hash(tuple(self))
+
+    def columns(self) -> list[str]:
+        """The columns that any of them reads."""
+        return list(dict.fromkeys(column for _, a in self for column in a.columns()))
+
+    def state_schema(self, rows: pa.Schema) -> pa.Schema:
+        """The state columns of all aggregates, each with the name of its aggregate in front."""
+        fields = [
+            f.with_name(_state_name(name, f.name)) for name, a in self for f in a.state_schema(rows)
+        ]
+        names = [field.name for field in fields]
+        if len(set(names)) < len(names):
+            twice = next(name for name in names if names.count(name) > 1)
+            raise InputError(
+                f"two aggregates of {', '.join(self._aggregates)} would keep their state in a column "
+                f"{twice!r}; rename one"
+            )
+        return pa.schema(fields)
+
+    def output_schema(self, rows: pa.Schema) -> pa.Schema:
+        """One column for each aggregate, of its name."""
+        return pa.schema([a.output_schema(rows).field(0).with_name(name) for name, a in self])
+
+    def update(self, rows: Rows, state: pa.Table) -> pa.Table:
+        """The states after these rows."""
+        n = rows.n_keys
+        columns: list[pa.ChunkedArray] = []
+        both = pairs(n)
+        for (_, aggregate), old in zip(self, self._split(state), strict=True):
+            new = aggregate.partial(rows.table, rows.groups)
+            if any(column.null_count < n for column in old.columns):
+                new = aggregate.merge(pa.concat_tables([old, new]), both)
+            columns += new.columns
+        return pa.table(columns, schema=state.schema)
+
+    def merge(self, a: pa.Table, b: pa.Table) -> pa.Table:
+        """The states of keys of which two parts are known."""
+        return self._merged(pa.concat_tables([a, b]), pairs(a.num_rows))
+
+    def merge_groups(self, states: pa.Table, group: I64, n: int) -> pa.Table:
+        """One state a key, of any number of parts, all keys at once."""
+        return self._merged(states, Groups(group, n))
+
+    def emit(self, keys: pa.Table, state: pa.Table) -> pa.Table:
+        """One column for each aggregate."""
+        parts = self._split(state)
+        return pa.table({name: a.emit(part) for (name, a), part in zip(self, parts, strict=True)})
+
+    def _merged(self, states: pa.Table, groups: Groups) -> pa.Table:
+        columns: list[pa.ChunkedArray] = []
+        for (_, aggregate), part in zip(self, self._split(states), strict=True):
+            columns += aggregate.merge(part, groups).columns
+        return pa.table(columns, schema=states.schema)
+
+    def _split(self, state: pa.Table) -> list[pa.Table]:
+        """The state of each aggregate, in its own names."""
+        parts = []
+        for name, aggregate in self:
+            own = state.select([_state_name(name, column) for column in aggregate.state_columns])
+            parts.append(own.rename_columns(list(aggregate.state_columns)))
+        return parts
+
+
+def _state_name(name: str, column: str) -> str:
+    return f"{name}__{column}"

@@ -1,0 +1,48 @@
+"""Finds every aggregate: the files of this folder, and other packages' entry points."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import evenflow.operators
+from evenflow.model import InputError
+from evenflow.model.discovery import discover, look_up
+from evenflow.operators.aggregate import Aggregate
+
+
+@cache
+def known_aggregates() -> dict[str, type[Aggregate]]:
+    """Name → class of every aggregate, by name.
+
+    An aggregate of this package is a class with a `name`, defined in a module of this folder: adding
+    a file adds an aggregate. Other packages register theirs under the entry point
+    `evenflow.operators`.
+
+    Example:
+        >>> list(known_aggregates())[:4]
+        ['approx_distinct', 'approx_top_k', 'count', 'distinct']
+    """
+    found = discover("operators", evenflow.operators)
+    return {name: kind for name, kind in found.items() if issubclass(kind, Aggregate)}
+
+
+def parse_aggregate(spec: str) -> tuple[str, Aggregate]:
+    """The name of the output column and the aggregate, as the command line writes them.
+
+    `count`, `count:COL`, `sum:COL`, `mean:COL`, `min:COL`, `max:COL`, `distinct:COL`,
+    `quantiles:COL:0.5,0.99`, `top_k:COL:3`, `approx_distinct:COL`, `approx_top_k:COL:3`; with
+    `NAME=` in front, the column is called that.
+
+    Example:
+        >>> parse_aggregate("mean:ms")
+        ('mean_ms', Mean(column='ms'))
+        >>> parse_aggregate("slow=quantiles:ms:0.99")
+        ('slow', Quantiles(column='ms', probabilities=(0.99,), k=200))
+    """
+    head, colon, text = spec.partition(":")
+    output, equals, kind = head.rpartition("=")
+    chosen: type[Aggregate] = look_up("aggregate", known_aggregates(), kind.strip())
+    if (equals and not output.strip()) or (colon and not text):
+        raise InputError(f"{spec!r}: expected NAME={kind}:COLUMN or {kind}:COLUMN")
+    aggregate = chosen.parse(text)
+    return output.strip() or "_".join([aggregate.name, *aggregate.columns()]), aggregate

@@ -1,0 +1,108 @@
+"""How many distinct values a column has: approximately, in a few kilobytes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import pyarrow as pa
+
+from evenflow.model import InputError
+from evenflow.operators.aggregate import ColumnAggregate
+from evenflow.operators.distinct_values import Distinct
+from evenflow.operators.groups import Groups
+from evenflow.operators.input_columns import one_array, plain_type
+from evenflow.operators.sketch_library import datasketches, join_each, scalars, sketch_each
+from evenflow.operators.value_lists import distinct_pairs
+
+# DataSketches ignores the empty string; Spark counts it as a value like any other.
+_EMPTY_STRING = -0x5D1E_57E7_E0F0_E0F1
+
+
+def distinct(column: str, *, approximate: bool = False) -> Distinct | DistinctSketch:
+    """Counts the distinct values of a column: exactly, or by a sketch of bounded size.
+
+    Example:
+        >>> distinct("user")
+        Distinct(column='user')
+        >>> distinct("user", approximate=True)
+        DistinctSketch(column='user', lg_k=12)
+    """
+    return DistinctSketch(column) if approximate else Distinct(column)
+
+
+@dataclass(frozen=True)
+class DistinctSketch(ColumnAggregate):
+    """Estimates the number of distinct values of a column with a HyperLogLog sketch.
+
+    Guarantee: Apache DataSketches HLL (8 bits a register). Relative standard error 1.04/√2^lg_k once
+    parts were merged, 1.6 % for the default: two out of three estimates are closer, 95 % are within
+    twice that. Nearly exact up to a few hundred values. A state is at most 2^lg_k + 40 bytes. Null does
+    not count. It is the format and the default size of Spark's `hll_sketch_agg`, so that Spark's
+    `hll_sketch_estimate` and `hll_union` read the states.
+
+    Parameters:
+        column: numbers, booleans, strings, binary, dates, timestamps or intervals.
+        lg_k: log₂ of the number of registers, 4 … 21.
+
+    Example:
+        >>> from evenflow.operators import Aggregates, on_table
+        >>> rows = pa.table({"page": ["a", "a", "b", "a"], "user": ["x", "y", None, "x"]})
+        >>> on_table(Aggregates(users=DistinctSketch("user")), rows, "page").to_pylist()
+        [{'page': 'a', 'users': 2}, {'page': 'b', 'users': 0}]
+    """
+
+    name: ClassVar[str] = "approx_distinct"
+    state_columns: ClassVar[tuple[str, ...]] = ("sketch",)
+
+    lg_k: int = 12
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not (isinstance(self.lg_k, int) and 4 <= self.lg_k <= 21):
+            raise InputError(f"{self}: lg_k must be a whole number of 4 … 21, got {self.lg_k!r}")
+
+    def state_schema(self, rows: pa.Schema) -> pa.Schema:
+        """The sketch; null for a key without values."""
+        plain_type(rows, self.column, self)
+        return pa.schema([("sketch", pa.binary())])
+
+    def output_schema(self, rows: pa.Schema) -> pa.Schema:
+        """A bigint."""
+        self.state_schema(rows)
+        return pa.schema([("distinct", pa.int64())])
+
+    def partial(self, table: pa.Table, groups: Groups) -> pa.Table:
+        """A sketch of the rows of each key."""
+        self.state_schema(table.schema)
+        library = datasketches()
+        values, _, groups = distinct_pairs(*self.values(table, groups))
+        hashable = [_EMPTY_STRING if value == "" else value for value in scalars(values)]
+
+        def sketch_of(start: int, end: int) -> bytes:
+            sketch = library.hll_sketch(self.lg_k, library.HLL_8)
+            update = sketch.update
+            for value in hashable[start:end]:
+                update(value)
+            return bytes(sketch.serialize_compact())
+
+        return pa.table({"sketch": sketch_each(groups, sketch_of)})
+
+    def merge(self, states: pa.Table, groups: Groups) -> pa.Table:
+        """The union of the sketches."""
+        library = datasketches()
+
+        def join(parts: list[bytes]) -> bytes:
+            union = library.hll_union(self.lg_k)
+            for part in parts:
+                union.update(library.hll_sketch.deserialize(part))
+            return bytes(union.get_result(library.HLL_8).serialize_compact())
+
+        return pa.table({"sketch": join_each(states.column("sketch"), groups, join)})
+
+    def emit(self, state: pa.Table) -> pa.Array:
+        """The estimates, rounded."""
+        read = datasketches().hll_sketch.deserialize
+        sketches = one_array(state.column("sketch")).to_pylist()
+        counts = [0 if s is None else round(read(s).get_estimate()) for s in sketches]
+        return pa.array(counts, pa.int64())

@@ -1,0 +1,43 @@
+"""An operator on a table at hand: for trying things out, for tests and examples. No Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from evenflow.operators.grouping_rows import group_rows
+from evenflow.operators.input_columns import column_type
+from evenflow.operators.protocol import Operator, Rows
+
+
+def on_table(operator: Operator, table: pa.Table, key: str | Sequence[str]) -> pa.Table:
+    """The key columns and what the operator emits, one row a key, in order of first appearance.
+
+    Example:
+        >>> from evenflow.operators import Aggregates, count
+        >>> rows = pa.table({"page": ["b", None, "b"]})
+        >>> on_table(Aggregates(hits=count()), rows, "page").to_pylist()
+        [{'page': 'b', 'hits': 2}, {'page': None, 'hits': 1}]
+    """
+    rows = rows_by_key(table, key)
+    schema = operator.state_schema(table.schema)
+    state = operator.update(rows, no_state(schema, rows.n_keys))
+    output = operator.emit(rows.keys, state)
+    return pa.table(
+        [*rows.keys.columns, *output.columns], [*rows.keys.column_names, *output.column_names]
+    )
+
+
+def rows_by_key(table: pa.Table, key: str | Sequence[str]) -> Rows:
+    """The table with its distinct keys. Null is a key, NaN is one key, −0.0 and 0.0 are one key."""
+    names = [key] if isinstance(key, str) else list(key)
+    for name in names:
+        column_type(table.schema, name, "key")
+    group, first = group_rows([table.column(name) for name in names])
+    return Rows(table, group, table.select(names).take(pa.array(first)))
+
+
+def no_state(schema: pa.Schema, n: int) -> pa.Table:
+    """The states of n keys that nothing is known of."""
+    return pa.table([pa.nulls(n, field.type) for field in schema], schema=schema)

@@ -1,0 +1,116 @@
+"""The one protocol of operators: what happens to the rows of a key."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from evenflow.operators.groups import I64, Groups
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows of several keys, as one worker gets them.
+
+    Parameters:
+        table: the rows, with the key columns and the columns that the operator asked for.
+        group: row → number of its key, 0 … len(keys) − 1.
+        keys: the distinct keys, one row each, in the user's own key columns.
+    """
+
+    table: pa.Table
+    group: I64
+    keys: pa.Table
+
+    def __len__(self) -> int:
+        return int(self.table.num_rows)
+
+    @property
+    def n_keys(self) -> int:
+        return int(self.keys.num_rows)
+
+    @cached_property
+    def groups(self) -> Groups:
+        """The rows by key; what it sorts, it sorts once."""
+        return Groups(self.group, self.n_keys)
+
+
+class Operator:
+    """Keyed work. Inherit from it, define `state`, `update` and, where it can be, `merge`.
+
+    An operator is configuration: frozen and picklable. All that it remembers of a key is one row of
+    the state table. It is called with whole tables, never once a row; `operators.PerKey` adapts a
+    plain function that is called once a key.
+
+    Guarantee: an operator that defines `merge` gives the same answer however a key's rows are cut into
+    parts, as long as its `update` and `merge` do (`evenflow.checks` tries that). One that does not is
+    only run by schemes that keep a key on one worker, which then sees all rows of the key.
+    """
+
+    name: ClassVar[str] = "operator"
+
+    def columns(self) -> Sequence[str] | None:
+        """The input columns it reads, besides the key; None for all."""
+        return None
+
+    def state_schema(self, rows: pa.Schema) -> pa.Schema:
+        """The columns of the state of a key, given the schema of the rows."""
+        raise NotImplementedError
+
+    def output_schema(self, rows: pa.Schema) -> pa.Schema:
+        """The columns that `emit` returns; the state itself unless told otherwise."""
+        return self.state_schema(rows)
+
+    def update(self, rows: Rows, state: pa.Table) -> pa.Table:
+        """The states after `rows`.
+
+        `state` has one row a key, in the order of `rows.keys`; all its columns are null for a key that
+        has none yet. What is returned has the same length, order and schema.
+        """
+        raise NotImplementedError
+
+    def merge(self, a: pa.Table, b: pa.Table) -> pa.Table:
+        """The states of keys of which two parts are known: row i of `a` and of `b` are one key's."""
+        raise NotImplementedError
+
+    def merge_groups(self, states: pa.Table, group: I64, n: int) -> pa.Table:
+        """One state for each of n keys, of any number of parts: row r of `states` is of key `group[r]`.
+
+        Every key has at least one part. Made of `merge`, one round for the second parts of all keys,
+        one for the third, and so on; operators that can do it at once override it.
+        """
+        order = np.argsort(group, kind="stable")
+        counts = np.bincount(group, minlength=n)
+        firsts = np.concatenate([[0], np.cumsum(counts)[:-1]])
+        merged = states.take(pa.array(order[firsts]))
+        for part in range(1, int(counts.max(initial=0))):
+            more = np.flatnonzero(counts > part)
+            other = states.take(pa.array(order[firsts[more] + part]))
+            joined = self.merge(merged.take(pa.array(more)), other)
+            place = np.arange(n)
+            place[more] = n + np.arange(len(more))
+            merged = pa.concat_tables([merged, joined]).take(pa.array(place))
+        return merged
+
+    def emit(self, keys: pa.Table, state: pa.Table) -> pa.Table:
+        """What is known of each key now, one row a key; `state` itself unless told otherwise."""
+        return state
+
+    @property
+    def mergeable(self) -> bool:
+        """Whether parts of a key's state can be merged, that is, whether keys may be split."""
+        return type(self).merge is not Operator.merge
+
+    def signature(self) -> str:
+        """What must stay the same when a query is started again from its checkpoint: the class and its
+        parameters."""
+        kind = f"{type(self).__module__}.{type(self).__qualname__}"
+        if type(self).__repr__ is not object.__repr__:
+            return f"{kind}: {self!r}"
+        # Python's own text for an object has its address, which is another one in every process.
+        return f"{kind}: {dict(sorted(vars(self).items()))!r}"

@@ -1,0 +1,82 @@
+"""Work that takes time: another operator's, with a service time a row."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import pyarrow as pa
+
+from evenflow.model import InputError
+from evenflow.operators.groups import I64
+from evenflow.operators.protocol import Operator, Rows
+
+
+@dataclass(frozen=True)
+class ServiceTime(Operator):
+    """What another operator does, and as slowly as if each row kept its worker busy for a while.
+
+    The worker sleeps, so that a few cores stand in for as many machines as there are workers: for
+    demonstrations and measurements, not for work.
+
+    Guarantee: the same states and output as those of `operator`; `update` takes at least `seconds` for
+    each row.
+
+    Parameters:
+        operator: what is really done.
+        seconds: the service time of a row; what `operator` itself takes is part of it.
+        sleep: waits; replaced in tests.
+
+    Example:
+        >>> from evenflow.operators import Aggregates, count, on_table
+        >>> slow = ServiceTime(Aggregates(hits=count()), 0.001)
+        >>> on_table(slow, pa.table({"page": ["a", "b", "a"]}), "page").to_pylist()
+        [{'page': 'a', 'hits': 2}, {'page': 'b', 'hits': 1}]
+    """
+
+    name: ClassVar[str] = "service-time"
+
+    operator: Operator
+    seconds: float
+    sleep: Callable[[float], object] = time.sleep
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.seconds) and self.seconds >= 0):
+            raise InputError(
+                f"the service time must be a finite number of seconds, got {self.seconds}"
+            )
+
+    def columns(self) -> Sequence[str] | None:
+        return self.operator.columns()
+
+    def state_schema(self, rows: pa.Schema) -> pa.Schema:
+        return self.operator.state_schema(rows)
+
+    def output_schema(self, rows: pa.Schema) -> pa.Schema:
+        return self.operator.output_schema(rows)
+
+    def update(self, rows: Rows, state: pa.Table) -> pa.Table:
+        began = time.perf_counter()
+        after = self.operator.update(rows, state)
+        self.sleep(max(0.0, len(rows) * self.seconds - (time.perf_counter() - began)))
+        return after
+
+    def merge(self, a: pa.Table, b: pa.Table) -> pa.Table:
+        return self.operator.merge(a, b)
+
+    def merge_groups(self, states: pa.Table, group: I64, n: int) -> pa.Table:
+        return self.operator.merge_groups(states, group, n)
+
+    def emit(self, keys: pa.Table, state: pa.Table) -> pa.Table:
+        return self.operator.emit(keys, state)
+
+    @property
+    def mergeable(self) -> bool:
+        return self.operator.mergeable
+
+    def signature(self) -> str:
+        """That of the work itself: the time that it takes changes no state."""
+        return self.operator.signature()
