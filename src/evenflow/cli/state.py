@@ -1,0 +1,108 @@
+"""`evenflow state show|verify`: a look into a checkpoint."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+
+import typer
+
+from evenflow.cli.terminal import cell, new_table, note, print_json, progress, say, stdout
+from evenflow.model.errors import InputError
+
+_DAMAGED = 1
+
+app = typer.Typer(help="Look into a query's checkpoint.", rich_markup_mode=None)
+
+Path = Annotated[str, typer.Argument(metavar="CHECKPOINT", help="The query's checkpoint.")]
+Json = Annotated[bool, typer.Option("--json", help="JSON on standard output.")]
+
+
+@app.callback(invoke_without_command=True)
+def state(context: typer.Context) -> None:
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+        raise typer.Exit(2)
+
+
+@app.command("show", short_help="Batches, plan, owners, keys, bytes, hot keys.")
+def show(checkpoint: Path, as_json: Json = False) -> None:
+    """Say what is in a checkpoint: batches, plan, owners, segments, keys, bytes, hot keys."""
+    from evenflow.spark.state.errors import CheckpointError
+    from evenflow.spark.state.verification import contents
+
+    try:
+        found = contents(checkpoint)
+    except CheckpointError as error:
+        raise InputError(str(error)) from error
+    if as_json:
+        print_json(found)
+        return
+    console = stdout()
+    batches = found["batches"]
+    if batches["last"] is None:
+        say(console, f"{found['checkpoint']}: no batch has been committed yet")
+        return
+    say(
+        console,
+        f"{found['checkpoint']}: batch {batches['last']} is committed, {batches['kept']} versions "
+        f"are kept (from batch {batches['oldest']}); {found['keys']:,} keys in {found['rows']:,} "
+        f"rows, {found['segments']} segments, {found['bytes']:,} bytes",
+    )
+    for title, values in (("identity", found["identity"]), ("plan", found["plan"])):
+        say(console, f"{title}: {_line(values)}")
+    for epoch, place in found["epochs"].items():
+        say(console, f"epoch {epoch}: {_line(place)}")
+    table = new_table()
+    for heading in ("owner", "segments", "rows", "bytes", "epochs"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for owner in found["owners"]:
+        table.add_row(
+            str(owner["owner"]),
+            str(owner["segments"]),
+            f"{owner['rows']:,}",
+            f"{owner['bytes']:,}",
+            cell(", ".join(map(str, owner["epochs"]))),
+        )
+    console.print(table)
+    if found["hot_keys"]:
+        say(console, "hot keys of the last batch, hottest first:")
+        for hot in found["hot_keys"]:
+            say(console, f"  {_line(hot)}")
+
+
+@app.command("verify", short_help="Check every file; exit code 1 if one is damaged.")
+def verify(checkpoint: Path, as_json: Json = False) -> None:
+    """Check every checksum, manifest and row of a checkpoint, and name each damaged file.
+
+    Exit code 0: all is well. 1: something is damaged. 2: this is no checkpoint.
+    """
+    from evenflow.spark.state.errors import CheckpointError
+    from evenflow.spark.state.verification import verify as verified
+
+    try:
+        with progress("verify", quiet=True) as report:
+            verdict = verified(checkpoint, report)
+    except CheckpointError as error:
+        raise InputError(str(error)) from error
+    if as_json:
+        print_json(verdict.to_json())
+    else:
+        for what in verdict.problems.values():
+            note(what)
+        outcome = "all is well" if verdict.intact else f"{len(verdict.problems)} damaged"
+        say(stdout(), f"{verdict.files} files, {verdict.rows:,} rows of state: {outcome}")
+    if not verdict.intact:
+        raise typer.Exit(_DAMAGED)
+
+
+def _line(values: Any) -> str:
+    """Plain values on one line, without JSON's braces around all of it."""
+    if isinstance(values, dict):
+        return ", ".join(f"{name} {_value(value)}" for name, value in values.items())
+    return _value(values)
+
+
+def _value(value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 200 else f"{text[:200]}… ({len(text)} characters)"

@@ -1,0 +1,37 @@
+"""Keyed state on disk: immutable checked segments, one manifest a batch, a checkpoint around them.
+
+NumPy and pyarrow alone: neither Spark nor a compiler is needed to read a checkpoint.
+"""
+
+from evenflow.spark.state.checkpoint import Checkpoint, Lock
+from evenflow.spark.state.errors import AlreadyCommitted, CheckpointError, DamagedState
+from evenflow.spark.state.manifest import Manifest
+from evenflow.spark.state.segments import (
+    FINGERPRINT,
+    VERSION,
+    Segment,
+    StateReader,
+    fold,
+    look_up,
+    newest,
+    read_segment,
+    write_segment,
+)
+
+__all__ = [
+    "FINGERPRINT",
+    "VERSION",
+    "AlreadyCommitted",
+    "Checkpoint",
+    "CheckpointError",
+    "DamagedState",
+    "Lock",
+    "Manifest",
+    "Segment",
+    "StateReader",
+    "fold",
+    "look_up",
+    "newest",
+    "read_segment",
+    "write_segment",
+]
