@@ -6,9 +6,10 @@ BIN   := $(VENV)/bin
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
 READY := $(VENV)/.ready-$(shell cat requirements.lock pyproject.toml 2>/dev/null | cksum | cut -d' ' -f1)
+JDK_LOCK := requirements-java.lock
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-fast lint types bench docs lock clean
+.PHONY: help install java demo test test-fast lint types bench docs lock clean
 
 help: ## list the recipes
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -23,10 +24,16 @@ $(READY):
 	$(BIN)/python -m pip install --disable-pip-version-check --quiet --no-deps --no-build-isolation --editable .
 	@rm -f $(VENV)/.ready-*; touch $@
 
-demo: $(READY) ## every scheme on one skewed stream: a table and a picture
+java: $(READY) ## Java for Spark: the machine's own if it has 17 or newer, else one into .venv
+	@$(BIN)/python -c 'from evenflow.spark.java import find_java; find_java()' 2>/dev/null || { \
+		echo "No Java 17 or newer on this machine: installing one into $(VENV), about 40 MB."; \
+		$(BIN)/python -m pip install --disable-pip-version-check --require-hashes --no-deps -r $(JDK_LOCK) \
+		&& $(BIN)/python -c 'from evenflow.spark.java import find_java; find_java()'; }
+
+demo: java ## a skewed stream on Spark, by key grouping and balanced: live, a table, a picture
 	$(BIN)/evenflow demo
 
-test: lint types ## everything: lint, types, import contract, all tests
+test: lint types java ## everything: lint, types, import contract, all tests
 	$(BIN)/python -m pytest -n 2 -m "not spark" tests src/evenflow
 	$(BIN)/python -m pytest -m spark tests
 
@@ -43,6 +50,7 @@ types: $(READY) ## mypy on the package
 
 bench: $(READY) ## ratios, measured within one run
 	$(BIN)/evenflow bench kernels
+	$(BIN)/python -m benchmarks.simulation
 	$(BIN)/python -m benchmarks.choices
 	$(BIN)/python -m benchmarks.drift
 
@@ -53,6 +61,9 @@ lock: $(READY) ## choose new versions within pyproject.toml's bounds
 	$(BIN)/python -m venv $(VENV)/lock && $(VENV)/lock/bin/pip install --quiet uv
 	$(VENV)/lock/bin/uv pip compile --universal --python-version 3.11 --extra dev --generate-hashes \
 		--no-emit-index-url --no-annotate --custom-compile-command "make lock" --upgrade pyproject.toml -o requirements.lock
+	$(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["java"])' \
+		| $(VENV)/lock/bin/uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+		--no-annotate --custom-compile-command "make lock" --upgrade - -o $(JDK_LOCK)
 
 clean: ## remove what make made
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache out build dist

@@ -1,16 +1,19 @@
 """What all tests share: hypothesis' settings, and one Spark session for those that need one."""
 
-import os
-import shutil
+import subprocess
 import sys
-from pathlib import Path
+import textwrap
 
 import pytest
 from hypothesis import settings
 
+from connect_server import CONNECT_PREAMBLE, connect_server
+
 # The same examples in every run; and no deadline: the first call of a kernel may compile it.
 settings.register_profile("evenflow", derandomize=True, deadline=None)
 settings.load_profile("evenflow")
+
+SETTINGS = {"spark.sql.session.timeZone": "UTC", "spark.sql.shuffle.partitions": 4}
 
 
 @pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
@@ -23,20 +26,46 @@ def pytest_collection_modifyitems(items):
 
 @pytest.fixture(scope="session")
 def spark():
-    """A local Spark session with two threads."""
-    home = os.environ.get("JAVA_HOME")
-    if not (home and Path(home, "bin", "java").exists()) and not shutil.which("java"):
-        pytest.skip("no Java: neither $JAVA_HOME/bin/java nor java on the PATH")
-    sql = pytest.importorskip("pyspark.sql")
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    session = (
-        sql.SparkSession.builder.master("local[2]")
-        .appName("evenflow tests")
-        .config("spark.ui.enabled", "false")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.sql.shuffle.partitions", "4")
-        .getOrCreate()
-    )
+    """The one local Spark session of all tests, with two threads."""
+    _skip_without_spark()
+    from evenflow.spark.session import local_session
+
+    session = local_session("local[2]", "evenflow tests", **SETTINGS)
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def connect(tmp_path_factory):
+    """Runs a script with `spark`, a Spark Connect session; gives what it printed.
+
+    One Python process cannot have a classic session and a Connect session. So the server, started
+    once, is a process of its own, and every script is one more: `connect("print(spark.version)")`.
+    A script that fails fails the test, with what it said on standard error.
+    """
+    _skip_without_spark()
+    pytest.importorskip("grpc")
+    with connect_server(**SETTINGS) as url:
+
+        def run(script: str, timeout: float = 180) -> str:
+            folder = tmp_path_factory.mktemp("connect")
+            path = folder / "script.py"
+            path.write_text(CONNECT_PREAMBLE.format(url=url) + textwrap.dedent(script))
+            ended = subprocess.run(
+                [sys.executable, path], cwd=folder, capture_output=True, text=True, timeout=timeout
+            )
+            assert ended.returncode == 0, ended.stderr
+            return ended.stdout
+
+        yield run
+
+
+def _skip_without_spark():
+    pytest.importorskip("pyspark.sql")
+    from evenflow.model import InputError
+    from evenflow.spark.java import find_java
+
+    try:
+        find_java()
+    except InputError as error:
+        pytest.skip(str(error))

@@ -8,8 +8,10 @@ import pytest
 from evenflow.model import InputError
 from evenflow.simulator.experiments import (
     CellStore,
+    Run,
     digest,
     expand,
+    figure_rows,
     on_processes,
     plan,
     read_scheme_file,
@@ -93,6 +95,35 @@ def test_a_damaged_file_counts_as_not_there(tmp_path):
         path.write_text(damage)
         run_cells([ROUTING], CellStore(tmp_path), counting(ran))
     assert len(ran) == 4
+
+
+def test_an_analysis_that_changes_under_way_is_named_and_not_kept(tmp_path, monkeypatch):
+    folder = paper_at(tmp_path / "papers" / "p", analysis="def f(x): return {'x': x}")
+    monkeypatch.setenv("EVENFLOW_PAPERS", str(folder.parent))
+    cells = [
+        {"kind": "analysis", "paper": "p", "function": "f", "parameters": {"x": x}} for x in (1, 2)
+    ]
+
+    def edited_after_the_first(cells):
+        yield 0, {"rows": [], "seconds": 0.0}
+        (folder / "analysis.py").write_text("def f(x): return {'x': -x}")
+        yield 1, {"rows": [], "seconds": 0.0}
+
+    store = CellStore(tmp_path / "cells")
+    with pytest.raises(InputError, match=r"papers/p changed while the runs were under way"):
+        run_cells(cells, store, edited_after_the_first)
+    assert len(list((tmp_path / "cells").glob("*.json"))) == 1
+
+
+def test_an_edit_between_runs_and_tables_is_named(tmp_path):
+    keys = tmp_path / "keys.csv"
+    keys.write_text("k\na\n")
+    cell = {**ROUTING, "workload": {"name": "file", "input": str(keys), "key": ["k"]}}
+    outcomes = run_cells([cell], CellStore(tmp_path / "cells"), counting([]))
+    assert figure_rows([Run(cell, {})], outcomes) == [{"seed": ROUTING["seed"]}]
+    keys.write_text("k\na\nb\n")
+    with pytest.raises(InputError, match=r"keys\.csv changed while the runs were under way"):
+        figure_rows([Run(cell, {})], outcomes)
 
 
 def test_progress_counts_cells_and_estimates_the_time_left(tmp_path):
@@ -232,16 +263,3 @@ def test_spark_hands_on_a_refusal_in_one_line(spark):
 
     with pytest.raises(InputError, match=r"^no-such on zipf, 10 workers: no grouping scheme"):
         list(run_on_spark([{**ROUTING, "grouping": "no-such"}], run_and_time))
-
-
-def test_without_java_spark_is_refused_clearly(monkeypatch, tmp_path):
-    pytest.importorskip("pyspark")
-    from evenflow.spark import cells
-
-    monkeypatch.delenv("JAVA_HOME", raising=False)
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(InputError, match="Spark needs Java 17 or newer"):
-        cells._find_java()
-    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    with pytest.raises(InputError, match=r"JAVA_HOME is .*, where there is no bin/java"):
-        cells._find_java()

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
-import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from evenflow.model import InputError
+from evenflow.spark.session import running_session
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -45,7 +42,16 @@ def run_on_spark(
             already is used as it is, and left running.
         jobs: how many cells at once; None for as many as Spark has cores.
     """
-    session, ours = _session(master)
+    with running_session(master) as session:
+        yield from _run(cells, run, session, jobs)
+
+
+def _run(
+    cells: Sequence[Cell],
+    run: Callable[[Cell], Mapping[str, Any]],
+    session: SparkSession,
+    jobs: int | None,
+) -> Iterator[tuple[int, Outcome]]:
     tag = f"evenflow-{uuid4().hex}"
     tagged = threading.local()
 
@@ -72,8 +78,6 @@ def run_on_spark(
         pool.shutdown(wait=False, cancel_futures=True)
         session.interruptTag(tag)
         pool.shutdown(wait=True)
-        if ours:
-            session.stop()
 
 
 def _task(
@@ -97,50 +101,3 @@ def _task(
                 )
 
     return task
-
-
-def _session(master: str | None) -> tuple[SparkSession, bool]:
-    """A Spark session, and whether it was started here."""
-    try:
-        from pyspark.sql import SparkSession
-    except ImportError:
-        raise InputError(
-            "Spark is needed for this and pyspark is not installed; pip install 'evenflow[spark]'"
-        ) from None
-    active = SparkSession.getActiveSession()
-    if active is not None:
-        return active, False
-    _find_java()
-    # Executors of this machine must run this very interpreter, which has evenflow installed.
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    wanted = master or f"local[{os.cpu_count() or 1}]"
-    settings = {"spark.ui.showConsoleProgress": "false"}
-    if wanted.startswith("local"):
-        # Works without a network, and on machines that cannot resolve their own name.
-        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-        settings |= {"spark.driver.host": "127.0.0.1", "spark.ui.enabled": "false"}
-    if "EVENFLOW_PAPERS" in os.environ:
-        settings["spark.executorEnv.EVENFLOW_PAPERS"] = os.environ["EVENFLOW_PAPERS"]
-    builder = SparkSession.builder.master(wanted).appName("evenflow")
-    for name, value in settings.items():
-        builder = builder.config(name, value)
-    try:
-        session = builder.getOrCreate()
-    except Exception as error:
-        # The second line of a Java error is the one that says something.
-        told = [line.strip(": ") for line in str(error).splitlines() if line.strip(": ")]
-        reason = told[min(1, len(told) - 1)] if told else type(error).__name__
-        raise InputError(f"Spark did not start with master {wanted!r}: {reason}") from error
-    session.sparkContext.setLogLevel("ERROR")
-    return session, True
-
-
-def _find_java() -> None:
-    home = os.environ.get("JAVA_HOME")
-    if home and not Path(home, "bin", "java").is_file():
-        raise InputError(f"JAVA_HOME is {home!r}, where there is no bin/java; set it to a Java 17+")
-    if not home and shutil.which("java") is None:
-        raise InputError(
-            "Spark needs Java 17 or newer, and there is none: neither JAVA_HOME nor java on the "
-            "PATH; install one, or leave --on spark out"
-        )
