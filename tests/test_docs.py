@@ -100,7 +100,7 @@ def test_command_lines_of_the_readme_run(command, tmp_path, monkeypatch, capsys)
 def test_every_fence_says_what_it_holds(page):
     """A block without a language, or with a new one, would be run by nobody."""
     languages = {block[1] for block in FENCE.finditer(page.read_text(encoding="utf-8"))}
-    assert languages <= {"python", "python no-run", "pycon", "text", "sh"}
+    assert languages <= {"python", "python no-run", "python spark", "pycon", "text", "sh"}
 
 
 @pytest.mark.parametrize("page", sorted((DOCS / "reference").glob("*.md")), ids=name_of)
@@ -180,11 +180,11 @@ def test_measured_blocks_stand_where_the_script_writes_them():
         assert "| --- |" in found, f"{name} is empty; run 'python docs/measure.py {name}'"
 
 
-def test_readme_shows_what_the_demo_measures():
+def test_readme_shows_what_compare_measures():
     measure = script("measure")
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    (shown,) = measure.pattern("demo").findall(readme)
-    assert shown == measure.demo(), "run 'python docs/measure.py demo'"
+    (shown,) = measure.pattern("compare").findall(readme)
+    assert shown == measure.compare(), "run 'python docs/measure.py compare'"
 
 
 # What only one machine, or only one installation, could follow.

@@ -31,7 +31,7 @@ from evenflow.kernels.selection import (
     take_less_loaded,
     words_for,
 )
-from evenflow.model import Workers
+from evenflow.model import Feedback, Workers
 from evenflow.model.validation import check_positive, check_whole
 from evenflow.sketches.space_saving import (
     AGE_AT,
@@ -149,6 +149,12 @@ class DChoices(HeadScheme):
         if self._may_be_hot(base, key):
             return base.ids
         return choices_of(key, base.salt, base.ids, 2)
+
+    def observe(self, state: State, feedback: Feedback) -> None:
+        super().observe(state, feedback)
+        if feedback.hot is not None and feedback.hot.counts:
+            for old, new in zip(state[1:], self._around(state.base)[1:], strict=True):
+                old[:] = new  # d is found at the next hot message
 
     def resize(self, state: State, workers: Workers | int) -> State:
         if self.roster(workers).ids == tuple(state.base.ids.tolist()):

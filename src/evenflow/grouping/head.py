@@ -20,7 +20,7 @@ from evenflow.grouping.protocol import (
 from evenflow.kernels.jit import inlined, kernel
 from evenflow.kernels.mixing import salt
 from evenflow.kernels.selection import CURSOR, new_board
-from evenflow.model import Workers
+from evenflow.model import Feedback, KeyCounts, Workers
 from evenflow.model.validation import check_positive, check_share, check_whole
 from evenflow.sketches.space_saving import (
     AGE_AT,
@@ -127,6 +127,17 @@ class HeadScheme(Scheme):
             verdicts=np.zeros(BLOCK, np.int32),
         )
 
+    def observe(self, state: Any, feedback: Feedback) -> None:
+        """Begin with what all sources have seen of the hot keys, instead of with nothing."""
+        if feedback.hot is not None and feedback.hot.counts:
+            base: HeadState = getattr(state, "base", state)
+            limits = self.limits(len(base.ids))
+            seen = SpaceSaving(limits.capacity, limits.half_life).from_counts(
+                *_recent(feedback.hot, limits.half_life)
+            )
+            for old, new in zip(base.sketch, seen, strict=True):
+                old[:] = new
+
     def _may_be_hot(self, state: HeadState, key: int) -> bool:
         """Whether the next message, if it is of `key`, finds it hot."""
         numbers = state.sketch.numbers
@@ -149,6 +160,14 @@ class HeadScheme(Scheme):
         rare = counts[inverse] < self.sightings / 2
         spread = most_workers_of_a_key(keys[rare], out[rare])
         return f"a rare key is on {spread} workers" if spread > 2 else None
+
+
+def _recent(hot: KeyCounts, most: int) -> tuple[U64, I64, int]:
+    """Keys, counts and total, as if they had been seen in the last `most` messages at most."""
+    keys = np.array(list(hot.counts), np.uint64)
+    counts = np.array(list(hot.counts.values()), np.int64)
+    scale = min(1.0, most / max(hot.total, 1))
+    return keys, np.floor(counts * scale).astype(np.int64), int(hot.total * scale)
 
 
 @inlined

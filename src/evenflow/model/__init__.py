@@ -2,7 +2,17 @@
 
 from evenflow.model.errors import InputError
 from evenflow.model.feedback import Feedback, Signal
+from evenflow.model.key_counts import KeyCounts
+from evenflow.model.plan import Plan
 from evenflow.model.routing_table import RoutingTable
 from evenflow.model.workers import Workers
 
-__all__ = ["Feedback", "InputError", "RoutingTable", "Signal", "Workers"]
+__all__ = [
+    "Feedback",
+    "InputError",
+    "KeyCounts",
+    "Plan",
+    "RoutingTable",
+    "Signal",
+    "Workers",
+]

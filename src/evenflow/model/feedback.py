@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 
+from evenflow.model.key_counts import KeyCounts
 from evenflow.model.routing_table import RoutingTable
 
 
@@ -25,8 +26,11 @@ class Feedback:
             slots are counted in it.
         signals: worker id → its signal, in order of arrival.
         plan: a new routing table, where the scheme routes by one.
+        hot: what all sources together have seen of the most frequent keys, where the scheme treats hot
+            keys apart: it takes the place of what this source has seen itself.
     """
 
     time: float = 0.0
     signals: Mapping[int, Signal] = field(default_factory=dict)
     plan: RoutingTable | None = None
+    hot: KeyCounts | None = None

@@ -115,6 +115,19 @@ class SpaceSaving:
     def age(self, state: State) -> None:
         _age(state.counts, state.errors, state.numbers)
 
+    def from_counts(self, keys: U64, counts: I64, total: int) -> State:
+        """A sketch that knows these keys, most frequent first if there are too many of them."""
+        kept = np.lexsort((keys, -counts))[: self.capacity]
+        kept = kept[counts[kept] > 0]
+        state, size = self.start(), len(kept)
+        state.keys[:size], state.counts[:size] = keys[kept], counts[kept]
+        state.numbers[SIZE] = size
+        state.numbers[SEEN] = state.numbers[TOTAL] = total
+        if self.half_life is not None:
+            state.numbers[AGE_AT] = total + self.half_life
+        _fill_table(state.table_keys, state.table_slots, state.keys[:size])
+        return state
+
     def merge(self, states: Sequence[State]) -> State:
         """The bounds of the union: where a key is untracked, its source's smallest count stands in.
 

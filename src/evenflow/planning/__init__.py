@@ -1,0 +1,1 @@
+"""From what has been seen to what is done next."""

@@ -1,0 +1,63 @@
+"""`auto`: which scheme fits what an operator allows and the keys need."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from evenflow.model import KeyCounts
+
+# A worker with a third more than its share is no straggler worth a second shuffle.
+TOLERATED = 1.3
+# A scheme that was chosen stays until the load that speaks against it is clearly past the limit.
+HYSTERESIS = 0.1
+
+
+class Choice(NamedTuple):
+    """A scheme, and why."""
+
+    scheme: str
+    reason: str
+
+
+def choose(mergeable: bool, workers: int, hot: KeyCounts, current: str = "key") -> Choice:
+    """The cheapest scheme that keeps the fullest worker near the average.
+
+    Key grouping costs nothing extra, so it stays where hot keys do no harm: the fullest worker would
+    then have the hottest key and its share of the rest. Two choices suffice while no key exceeds two
+    workers' shares (§II of "When two choices are not enough"); beyond that hot keys are given as many
+    workers as they need.
+
+    Parameters:
+        mergeable: whether the operator can put parts of a key together.
+        workers: how many there are.
+        hot: what is known of the most frequent keys.
+        current: the scheme in use; a change needs a little more than a tie.
+
+    Example:
+        >>> choose(True, 10, KeyCounts({7: 400}, 1000)).scheme
+        'd-choices'
+        >>> choose(True, 10, KeyCounts({7: 4}, 1000)).scheme
+        'key'
+    """
+    if workers == 1:
+        return Choice("key", "one worker: nothing to balance")
+    if not hot.total:
+        return Choice(current, "nothing is known of the keys yet")
+    counts = np.sort(np.array(list(hot.counts.values()), np.float64))[::-1]
+    shares = counts / hot.total
+    hottest = float(shares[0]) if len(shares) else 0.0
+    # What key grouping would do to the fullest worker: the hottest key, and an even part of the rest.
+    fullest = workers * hottest + (1 - hottest)
+    times = hottest * workers
+    told = f"the hottest key has {hottest:.1%} of the rows, {times:.1f} times a worker's share"
+    if not mergeable:
+        return Choice("key", f"{told}; the operator has no merge, so keys cannot be split")
+    limit = TOLERATED * (1 + HYSTERESIS if current == "key" else 1 - HYSTERESIS)
+    if fullest <= limit:
+        return Choice("key", f"{told}: key grouping is even enough, and the cheapest")
+    two = 2.0 * (1 + HYSTERESIS if current == "partial-key" else 1 - HYSTERESIS)
+    if times <= two:
+        return Choice("partial-key", f"{told}: two workers for each key are enough")
+    return Choice("d-choices", f"{told}: hot keys need more than two workers")

@@ -1,0 +1,94 @@
+"""What a keyed query is: all that its tasks and its batches need to know, in one frozen value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from evenflow.model import InputError
+from evenflow.operators import Operator
+
+if TYPE_CHECKING:
+    # Work tasks import this module, and must not wait for a compiler that they do not use.
+    from evenflow.grouping.protocol import GroupingScheme
+
+# Columns that travel beside the user's own.
+WORKER = "__evenflow_worker"
+FINGERPRINT = "__fingerprint"
+REPORT = "__evenflow_report"
+AUTO = "auto"
+
+
+@dataclass(frozen=True)
+class Job:
+    """A keyed computation, without its data.
+
+    Parameters:
+        key: the key columns.
+        rows: the schema of the rows: key columns and what the operator reads.
+        operator: what happens to a key.
+        scheme: who gets which message; None to choose by what the data shows.
+        workers: how many workers.
+        seed: of the hash functions.
+    """
+
+    key: tuple[str, ...]
+    rows: pa.Schema
+    operator: Operator
+    scheme: GroupingScheme | None
+    workers: int
+    seed: int = 0
+
+    def key_schema(self) -> pa.Schema:
+        """The key columns, as they are stored: k0, k1, …"""
+        return pa.schema(
+            [pa.field(f"k{i}", self.rows.field(name).type) for i, name in enumerate(self.key)]
+        )
+
+    def state_schema(self) -> pa.Schema:
+        """The state columns, as the operator names them."""
+        return self.operator.state_schema(self.rows)
+
+    def output_schema(self) -> pa.Schema:
+        """The output: the key columns under their own names, then what the operator emits."""
+        emitted = self.operator.output_schema(self.rows)
+        twice = set(self.key) & set(emitted.names)
+        if twice:
+            raise InputError(
+                f"the output would have two columns {min(twice)!r}, the key and an aggregate; "
+                "name the aggregate otherwise"
+            )
+        return pa.schema(
+            [*(self.rows.field(name).with_nullable(True) for name in self.key), *emitted]
+        )
+
+    def parts_schema(self) -> pa.Schema:
+        """What workers hand on where keys are split: parts of states, bound for the keys' owners."""
+        return pa.schema(
+            [
+                pa.field(WORKER, pa.int32()),
+                pa.field(FINGERPRINT, pa.int64()),
+                *self.key_schema(),
+                *(pa.field(stored(f.name), f.type) for f in self.state_schema()),
+                pa.field(REPORT, pa.string()),
+            ]
+        )
+
+
+def stored(name: str) -> str:
+    """The name of a state column in parts and segments, which no key column has."""
+    return f"s_{name}"
+
+
+def check_fit(operator: Operator, scheme: GroupingScheme) -> None:
+    """Refuse an operator whose keys cannot be split under a scheme that splits them."""
+    if scheme.splits_keys and not operator.mergeable:
+        from evenflow.grouping import schemes
+
+        fitting = [name for name, known in schemes().items() if not known.splits_keys]
+        raise InputError(
+            f"{scheme.name!r} sends one key to several workers, and {type(operator).__name__} has no "
+            f"`merge` to put the parts together; define merge(a, b), or use {' or '.join(fitting)}"
+        )

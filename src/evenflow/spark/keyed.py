@@ -1,0 +1,271 @@
+"""What a person types: `keyed(df, key=…)`, a scheme, an operator, and `start()` or `to_df()`."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from evenflow.grouping.protocol import GroupingScheme
+from evenflow.model import InputError, Plan
+from evenflow.model.validation import check_whole
+from evenflow.operators import Aggregate, Aggregates, Operator
+from evenflow.spark.control_loop import ControlLoop, first_plan, scheme_of, worked
+from evenflow.spark.job import AUTO, Job, check_fit
+from evenflow.spark.journal import drop_unfinished
+from evenflow.spark.query import Query
+from evenflow.spark.sinks import Sink
+from evenflow.spark.state.checkpoint import Checkpoint, local_path
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, Observation
+
+
+def keyed(df: DataFrame, key: str | Sequence[str]) -> Keyed:
+    """Keyed work on a DataFrame, streaming or batch, balanced over workers.
+
+    Guarantee: the answer is the one that Spark's own grouping would give, whichever scheme balances
+    the work; from a stream, every row counts exactly once, also if driver or executors die.
+
+    Parameters:
+        df: any DataFrame; classic Spark or Spark Connect.
+        key: the key column, or several. Any type that Spark can group by, but maps and arrays; null is
+            a key, too.
+
+    Example (a streaming DataFrame is the same, with `start` for `to_df`):
+        counts = ef.keyed(clicks, key="page").aggregate(hits=ef.count()).to_df()
+    """
+    columns = (key,) if isinstance(key, str) else tuple(key)
+    if not columns or not all(isinstance(name, str) for name in columns):
+        raise InputError(f"key takes the name of a column or several names, got {key!r}")
+    if len(set(columns)) < len(columns):
+        raise InputError(f"key names a column twice: {list(columns)}")
+    _check_columns(df, columns, "key")
+    return Keyed(df, columns)
+
+
+@dataclass(frozen=True)
+class Keyed:
+    """A DataFrame with a key, and what is to happen to it. Every method returns a new one."""
+
+    df: DataFrame
+    key: tuple[str, ...]
+    scheme: GroupingScheme | None = None
+    workers: int | None = None
+    seed: int = 0
+    operator: Operator | None = None
+
+    def balance(
+        self,
+        scheme: str | GroupingScheme = AUTO,
+        workers: int | None = None,
+        seed: int = 0,
+        **parameters: Any,
+    ) -> Keyed:
+        """Choose who gets which rows.
+
+        Parameters:
+            scheme: a name (`evenflow schemes` lists them), an instance, or "auto": chosen by what the
+                operator allows and the data shows, and chosen anew between batches if the data changes.
+            workers: how many tasks share the work; None for as many as Spark has cores.
+            seed: of the hash functions.
+            parameters: of the scheme, where it is given by name.
+        """
+        from evenflow.grouping import make
+
+        if workers is not None:
+            check_whole("workers", workers, least=1)
+        if isinstance(scheme, str):
+            chosen = None if scheme == AUTO and not parameters else make(scheme, **parameters)
+        elif parameters:
+            raise InputError(
+                "parameters belong to a scheme's name; an instance has its own already"
+            )
+        else:
+            chosen = scheme
+        if self.operator is not None and chosen is not None:
+            check_fit(self.operator, chosen)
+        return replace(self, scheme=chosen, workers=workers, seed=seed)
+
+    def aggregate(self, **aggregates: Aggregate) -> Keyed:
+        """Compute aggregates, a column each: `aggregate(hits=ef.count(), ms=ef.mean("ms"))`."""
+        return self.apply(Aggregates(**aggregates))
+
+    def apply(self, operator: Operator) -> Keyed:
+        """Do keyed work of one's own."""
+        if not isinstance(operator, Operator):
+            raise InputError(
+                f"apply takes an evenflow.Operator, got {operator!r}; inherit from it, or wrap a "
+                "function with evenflow.PerKey"
+            )
+        if self.scheme is not None:
+            check_fit(operator, self.scheme)
+        wanted = operator.columns()
+        if wanted is not None:
+            _check_columns(self.df, wanted, type(operator).__name__)
+        return replace(self, operator=operator)
+
+    def job(self) -> Job:
+        """All of it but the data, checked."""
+        if self.operator is None:
+            raise InputError(
+                "nothing is to be done with the keys yet; call aggregate(…) or apply(…)"
+            )
+        wanted = self.operator.columns()
+        names = (
+            list(self.df.columns) if wanted is None else list(dict.fromkeys([*self.key, *wanted]))
+        )
+        schema = _arrow_schema(self.df)
+        job = Job(
+            key=self.key,
+            rows=pa.schema([schema.field(name).with_nullable(True) for name in names]),
+            operator=self.operator,
+            scheme=self.scheme,
+            workers=self.workers or _cores(self.df),
+            seed=self.seed,
+        )
+        _check_key_types(job)
+        job.output_schema()
+        return job
+
+    def plan(self) -> Plan:
+        """How the rows of a batch DataFrame would be spread, and why.
+
+        With the scheme "auto", the key column is read once, here, to see how it is skewed.
+        """
+        job = self.job()
+        plan = first_plan(job)
+        if job.scheme is not None:
+            return plan
+        from evenflow.spark.surveying import surveyed
+
+        return surveyed(self.df, job, plan)
+
+    def to_df(self, *, plan: Plan | None = None, loads: Observation | None = None) -> DataFrame:
+        """The result for a batch DataFrame: one row a key.
+
+        Parameters:
+            plan: what `plan` has returned; None to make one now.
+            loads: is filled with the rows that each worker was sent, once the result is computed.
+        """
+        from evenflow.spark.session import check_session
+
+        if self.df.isStreaming:
+            raise InputError("this DataFrame is a stream; use start(checkpoint=…, sink=…)")
+        check_session(self.df.sparkSession)
+        job, plan = self.job(), plan or self.plan()
+        return worked(self.df, job, plan, scheme_of(job, plan), 0, None, loads)
+
+    def start(
+        self,
+        checkpoint: str | os.PathLike[str],
+        sink: Sink,
+        *,
+        every: str | None = None,
+        available_now: bool = False,
+        name: str | None = None,
+        on_batch: Callable[[Mapping[str, Any]], object] | None = None,
+        keep: int = 10,
+    ) -> Query:
+        """Start the streaming query.
+
+        Parameters:
+            checkpoint: a directory for state, plans and Spark's own progress; a query that finds one
+                goes on where it ended.
+            sink: where the output goes, from `evenflow.sinks`: after each batch, one row for every key
+                that the batch touched.
+            every: how often a batch begins ("5 seconds"); None for as soon as the last one is done.
+            available_now: take what there is and end.
+            name: of the query, for Spark's own displays.
+            on_batch: called with the metrics of every batch, once it is committed.
+            keep: how many old versions of the state to keep.
+        """
+        from evenflow.spark.session import check_session
+
+        if not self.df.isStreaming:
+            raise InputError("this DataFrame is no stream; use to_df()")
+        check_whole("keep", keep, least=1)
+        if every is not None and available_now:
+            raise InputError("give `every` or `available_now`, not both")
+        check_session(self.df.sparkSession)
+        job = self.job()
+        if job.scheme is not None:
+            check_fit(job.operator, job.scheme)
+        path = str(local_path(os.fspath(checkpoint)))
+        sink.staging(Path(path) / "evenflow" / "staging")  # fails here, not in the first batch
+        state = Checkpoint.open(path, _identity(job))
+        lock = state.lock()
+        try:
+            _check_identity(state, job)
+            drop_unfinished(Path(path) / "spark")
+            writer = self.df.writeStream.foreachBatch(ControlLoop(job, path, sink, on_batch, keep))
+            writer = writer.option("checkpointLocation", os.path.join(path, "spark"))
+            if name is not None:
+                writer = writer.queryName(name)
+            if available_now:
+                writer = writer.trigger(availableNow=True)
+            elif every is not None:
+                writer = writer.trigger(processingTime=every)
+            return Query(writer.start(), path, lock)
+        except BaseException:
+            lock.release()
+            raise
+
+
+def _identity(job: Job) -> dict[str, Any]:
+    """What must be the same for state to be carried over."""
+    return {
+        "key": {name: str(job.rows.field(name).type) for name in job.key},
+        "operator": job.operator.signature(),
+        "state": {field.name: str(field.type) for field in job.state_schema()},
+    }
+
+
+def _check_identity(checkpoint: Checkpoint, job: Job) -> None:
+    """Refuse to go on with state that another computation has left."""
+    differences = checkpoint.differences(_identity(job))
+    if differences:
+        raise InputError(
+            f"the checkpoint {checkpoint.directory.parent} was made by another computation "
+            f"({'; '.join(differences)}); start this one with a checkpoint of its own"
+        )
+
+
+def _check_columns(df: DataFrame, names: Sequence[str], what: str) -> None:
+    for name in names:
+        if name not in df.columns:
+            near = difflib.get_close_matches(name, df.columns, 1)
+            hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(df.columns)}"
+            raise InputError(f"{what}: no column is called {name!r}; {hint}")
+        if df.columns.count(name) > 1:
+            raise InputError(f"{what}: several columns are called {name!r}; rename all but one")
+
+
+def _check_key_types(job: Job) -> None:
+    from evenflow.kernels.fingerprints import fingerprint
+
+    for name in job.key:
+        try:
+            fingerprint(pa.array([], job.rows.field(name).type))
+        except InputError as error:
+            raise InputError(f"column {name!r} cannot be a key: {error}") from None
+
+
+def _arrow_schema(df: DataFrame) -> pa.Schema:
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    return to_arrow_schema(df.schema)
+
+
+def _cores(df: DataFrame) -> int:
+    """As many workers as Spark has cores; over Spark Connect, where that is hidden, as many as it
+    makes partitions."""
+    try:
+        return int(df.sparkSession.sparkContext.defaultParallelism)
+    except Exception:
+        return int(df.sparkSession.conf.get("spark.sql.shuffle.partitions") or 200)

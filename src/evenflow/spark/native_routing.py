@@ -1,0 +1,116 @@
+"""Key grouping without Python: fingerprints and workers as Spark's own expressions.
+
+Where a key always goes to its owner, nothing has to be learnt on the way, and the rows need not visit
+a Python process to be routed. The expressions give the very numbers of `kernels.fingerprints` and of
+the scheme `key`; tests compare them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from evenflow.spark.job import FINGERPRINT, WORKER
+from evenflow.spark.placement import MULTIPLIER, salt
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import DataType
+
+# Spark's xxhash64 begins with the seed 42, our fingerprints with 0. It goes on from column to column
+# with the hash so far as the seed, and the hash of this number is 0.
+_FROM_ZERO = "-365884300664092260L"
+_NULL = "-5196783011329398166L"  # `fingerprints.NULL`
+
+_BYTES = ("string", "binary")
+_WHOLE = ("tinyint", "smallint", "int", "bigint")
+_MASK = "4294967295L"
+_HIGH, _LOW = "__evenflow_high", "__evenflow_low"  # the halves of a number
+
+
+def can_route(types: Sequence[DataType]) -> bool:
+    """Whether Spark's expressions give the fingerprints of keys of these types."""
+    return all(one.simpleString() in (*_BYTES, *_WHOLE) for one in types)
+
+
+def routed_by_owner(rows: DataFrame, key: Sequence[str], workers: int, seed: int) -> DataFrame:
+    """The rows, with the owner and the fingerprint of their keys before their columns.
+
+    Guarantee: the same numbers as `Route` gives with the scheme `key`.
+
+    Parameters:
+        rows: any DataFrame.
+        key: its key columns, for whose types `can_route`.
+        workers: how many owners there are.
+        seed: of the hash function.
+    """
+    names = [_quoted(name) for name in rows.columns]
+    types = {field.name: field.dataType.simpleString() for field in rows.schema.fields}
+    salted = f"({FINGERPRINT} ^ {_signed(salt(seed))})"
+    # Every step is used several times by the next one. As columns of nested projections they are
+    # computed once; written into one expression they would be repeated hundreds of times.
+    steps = [
+        {FINGERPRINT: _fingerprint([(name, types[name]) for name in key])},
+        {_HIGH: _high(salted), _LOW: f"({salted} & {_MASK}) ^ {_high(salted)}"},
+        _multiplied(MULTIPLIER),
+        {_HIGH: _HIGH, _LOW: f"{_LOW} ^ {_HIGH}"},
+        _multiplied(MULTIPLIER),
+        {WORKER: f"CAST({_high(f'{_HIGH} * {workers}L')} AS INT)"},
+    ]
+    for i, step in enumerate(steps):
+        kept = [FINGERPRINT] if i else []
+        made = [f"{expression} AS {name}" for name, expression in step.items()]
+        rows = rows.selectExpr(*made, *kept, *names)
+    return rows
+
+
+def _fingerprint(key: Sequence[tuple[str, str]]) -> str:
+    ones = [_of_column(_quoted(name), kind) for name, kind in key]
+    return ones[0] if len(ones) == 1 else f"xxhash64({_FROM_ZERO}, {', '.join(ones)})"
+
+
+def _of_column(column: str, kind: str) -> str:
+    hashed = column if kind in _BYTES else f"CAST({column} AS BIGINT)"
+    return f"IF({column} IS NULL, {_NULL}, xxhash64({_FROM_ZERO}, {hashed}))"
+
+
+def _multiplied(factor: int) -> dict[str, str]:
+    """The two halves of a 64-bit number times a factor, modulo 2⁶⁴.
+
+    Spark refuses an overflow (its default since 4.0), so no product may have more than 63 bits: the
+    halves are multiplied by quarters of the factor.
+    """
+    f0, f1, f2, f3 = (f"{factor >> 16 * i & 0xFFFF}L" for i in range(4))
+    low = f"(({_LOW} * {f0} & {_MASK}) + {_quarter_up(f'{_LOW} * {f1}')})"
+    high = " + ".join(
+        [
+            _high(f"{_LOW} * {f0}"),
+            f"shiftrightunsigned({_LOW} * {f1}, 16)",
+            _high(low),
+            f"{_LOW} * {f2}",
+            _quarter_up(f"{_LOW} * {f3}"),
+            f"{_HIGH} * {f0}",
+            _quarter_up(f"{_HIGH} * {f1}"),
+        ]
+    )
+    return {_HIGH: f"({high}) & {_MASK}", _LOW: f"{low} & {_MASK}"}
+
+
+def _high(number: str) -> str:
+    """The upper 32 bits."""
+    return f"shiftrightunsigned({number}, 32)"
+
+
+def _quarter_up(number: str) -> str:
+    """Times 2¹⁶, modulo 2³²."""
+    return f"shiftleft({number} & 65535L, 16)"
+
+
+def _signed(word: int) -> str:
+    """A 64-bit word as SQL writes it."""
+    number = word - (1 << 64) if word >> 63 else word
+    return f"({number + 1}L - 1L)" if number == -(1 << 63) else f"({number}L)"
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"

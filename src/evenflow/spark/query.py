@@ -1,0 +1,90 @@
+"""A running query."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Protocol
+
+from evenflow.spark.journal import read_metrics
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming import StreamingQuery
+
+
+_ERROR = re.compile(r"(Caused by: )?[\w.$]+(Error|Exception): .")  # not a line of a Java stack
+
+
+class _Lock(Protocol):
+    def release(self) -> None: ...
+
+
+class QueryFailed(RuntimeError):
+    """A streaming query that has stopped by itself: the message says why, in a line."""
+
+
+class Query:
+    """A streaming query, under way or ended. A thin hand on Spark's own `StreamingQuery`."""
+
+    def __init__(self, spark_query: StreamingQuery, checkpoint: str, lock: _Lock) -> None:
+        self.spark_query = spark_query  #: Spark's own handle, for all that is not here
+        self.checkpoint = checkpoint
+        self._lock = lock
+
+    @property
+    def active(self) -> bool:
+        """Whether it is under way."""
+        return bool(self.spark_query.isActive)
+
+    def wait(self, seconds: float | None = None) -> bool:
+        """Wait until it ends, or so long; whether it has ended. Raises `QueryFailed` if by an error."""
+        from pyspark.errors import StreamingQueryException
+
+        try:
+            if seconds is None:
+                self.spark_query.awaitTermination()
+                ended = True
+            else:
+                ended = bool(self.spark_query.awaitTermination(seconds))
+        except StreamingQueryException as error:
+            self._lock.release()
+            raise QueryFailed(_reason(str(error))) from error
+        if ended:
+            self._lock.release()
+        return ended
+
+    def process_all_available(self) -> None:
+        """Wait until all rows that are there now have been worked on (for tests)."""
+        from pyspark.errors import StreamingQueryException
+
+        try:
+            self.spark_query.processAllAvailable()
+        except StreamingQueryException as error:
+            self._lock.release()
+            raise QueryFailed(_reason(str(error))) from error
+
+    def stop(self) -> None:
+        """End it after what is under way; the next `start` goes on from there."""
+        self.spark_query.stop()
+        self._lock.release()
+
+    def metrics(self) -> list[dict[str, Any]]:
+        """The metrics of every batch so far."""
+        return read_metrics(self.checkpoint)
+
+    def __enter__(self) -> Query:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+
+def _reason(text: str) -> str:
+    """The line of a Python error within Spark's account of it."""
+    named = ("InputError:", "DamagedState:", "CheckpointError:", "AlreadyCommitted:")
+    for line in reversed(text.splitlines()):
+        for name in named:
+            if name in line:
+                return line.partition(name)[2].strip()
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    errors = [line for line in lines if _ERROR.match(line)]
+    return errors[-1] if errors else (lines[0] if lines else "the query has failed")

@@ -1,0 +1,66 @@
+"""A look at the keys of a batch DataFrame before it is worked on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from evenflow.model import KeyCounts, Plan
+from evenflow.planning.choosing import choose
+from evenflow.spark.job import Job
+from evenflow.spark.routing import fingerprints_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_COUNTERS = 4096
+
+
+@dataclass(frozen=True)
+class Survey:
+    """A `mapInArrow` function: the most frequent keys of a partition, by SpaceSaving."""
+
+    key: tuple[str, ...]
+    capacity: int = _COUNTERS
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from evenflow.sketches.space_saving import SpaceSaving
+
+        sketch = SpaceSaving(self.capacity)
+        state = sketch.start()
+        rows = 0
+        for batch in batches:
+            sketch.update(state, fingerprints_of(batch, self.key))
+            rows += batch.num_rows
+        hot = sketch.hot(state, 0.0) if rows else None
+        keys = np.zeros(0, np.uint64) if hot is None else hot.keys
+        lower = np.zeros(0, np.int64) if hot is None else hot.lower
+        yield pa.record_batch(
+            {
+                "key": pa.array(np.append(keys, np.uint64(0)).view(np.int64)),
+                "rows": pa.array(np.append(lower, rows)),
+                "total": pa.array(np.arange(len(keys) + 1) == len(keys)),
+            }
+        )
+
+
+def surveyed(df: DataFrame, job: Job, plan: Plan) -> Plan:
+    """The plan, with a scheme chosen by how skewed the keys of the whole DataFrame are."""
+    keys = df.select(*(df["`" + name.replace("`", "``") + "`"] for name in job.key))
+    found = keys.mapInArrow(Survey(job.key), "key long, rows long, total boolean").toArrow()
+    total = found.column("total").to_numpy(zero_copy_only=False)
+    rows = found.column("rows").to_numpy()
+    fingerprints, place = np.unique(
+        found.column("key").to_numpy()[~total].view(np.uint64), return_inverse=True
+    )
+    counts = np.bincount(place, rows[~total], len(fingerprints)).astype(np.int64)
+    top = np.argsort(-counts, kind="stable")[:1024]
+    hot = KeyCounts(
+        {int(fingerprints[i]): int(counts[i]) for i in top if counts[i]}, int(rows[total].sum())
+    )
+    choice = choose(job.operator.mergeable, plan.workers, hot)
+    return plan.followed_by(scheme=choice.scheme, reason=choice.reason, hot=hot)

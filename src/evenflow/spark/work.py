@@ -1,0 +1,314 @@
+"""Work: what a worker does with the rows that it was sent, and an owner with the states of its keys."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+from uuid import uuid4
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from evenflow.operators.grouping_rows import group_rows
+from evenflow.spark.job import FINGERPRINT, REPORT, WORKER, Job, stored
+from evenflow.spark.placement import Placement
+from evenflow.spark.rows import (
+    Keys,
+    as_stored,
+    chunks,
+    from_stored,
+    keyed_rows,
+    merged,
+    no_states,
+)
+from evenflow.spark.state.errors import explained
+from evenflow.spark.state.segments import Segment, StateReader, fold, write_segment
+
+TOP = 64  #: so many of its most frequent keys a worker reports
+
+
+class Store(NamedTuple):
+    """The committed state that a batch begins with, and where its own files go."""
+
+    directory: str
+    segments: tuple[Segment, ...]
+    owners: Mapping[int, Placement]  #: epoch → who owned which key
+    epoch: int
+    batch: int
+    staging: str  #: where output files are written
+
+
+class Tally:
+    """What a worker counts about its own work: rows, keys, seconds and its most frequent keys."""
+
+    def __init__(self) -> None:
+        self.rows = 0
+        self.seconds = 0.0
+        self.started: float | None = (
+            None  #: when the operator's work began, by the clock on the wall
+        )
+        self.cpu = time.process_time()
+        self.began = time.perf_counter()
+        self._tops: dict[int, tuple[int, str]] = {}
+        self._floor = 0
+
+    def add(self, keys: Keys, group: np.ndarray) -> None:
+        """Count the rows of one chunk."""
+        counts = np.bincount(group, minlength=len(keys))
+        self.rows += len(group)
+        top = np.arange(len(counts))
+        if len(counts) > TOP:
+            top = np.argpartition(counts, -TOP)[-TOP:]
+            self._floor += int(counts[top].min())
+        names = keys.columns.take(pa.array(top)).to_pylist()
+        for i, row in zip(top.tolist(), names, strict=True):
+            fingerprint = int(keys.fingerprints[i])
+            before = self._tops.get(fingerprint, (0, ""))[0]
+            name = json.dumps(list(row.values()), default=str, ensure_ascii=False)
+            self._tops[fingerprint] = (before + int(counts[i]), name)
+
+    @contextmanager
+    def updating(self) -> Iterator[None]:
+        """Count the time within as the operator's."""
+        self.started = time.time() if self.started is None else self.started
+        began = time.perf_counter()
+        yield
+        self.seconds += time.perf_counter() - began
+
+    def report(self, **more: Any) -> str:
+        """As JSON; `floor` bounds what any key that is not listed can have."""
+        top = [[str(k), n, name] for k, (n, name) in self._tops.items()]
+        return json.dumps(
+            {
+                "rows": self.rows,
+                "seconds": time.perf_counter() - self.began,
+                "cpu_seconds": time.process_time() - self.cpu,
+                "update_seconds": self.seconds,
+                "started": self.started,
+                "top": top,
+                "floor": self._floor,
+                **more,
+            }
+        )
+
+
+@dataclass(frozen=True)
+class SplitWork:
+    """A `mapInArrow` function of a worker whose keys may have other workers, too: it makes parts of
+    states from this batch alone and hands them to the keys' owners."""
+
+    job: Job
+    owners: Placement
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        tally = Tally()
+        parts = [_part_of(self.job, tally, chunk) for chunk in chunks(batches)]
+        keys = 0
+        if parts:
+            table = merged(self.job, pa.concat_tables(parts))
+            keys = table.num_rows
+            fingerprints = table.column(FINGERPRINT).to_numpy().view(np.uint64)
+            homes = pa.array(self.owners(fingerprints).astype(np.int32))
+            table = table.add_column(0, WORKER, homes)
+            table = table.append_column(REPORT, pa.nulls(keys, pa.string()))
+            yield from table.cast(self.job.parts_schema()).combine_chunks().to_batches()
+        worker = _partition()
+        schema = self.job.parts_schema()
+        report = tally.report(stage="work", worker=worker, keys=keys)
+        row: dict[str, list[Any]] = {name: [None] for name in schema.names}
+        row[WORKER], row[REPORT] = [worker % self.owners.workers], [report]
+        yield from pa.table(row, schema=schema).to_batches()
+
+
+@dataclass(frozen=True)
+class OwnerWork:
+    """A `mapInArrow` function of an owner of keys: new states from old ones and what came in.
+
+    Parameters:
+        job: the computation.
+        split: True where parts of states come in, False where rows do.
+        store: the state; None to begin with none and to return the output itself, once all is read.
+    """
+
+    job: Job
+    split: bool
+    store: Store | None = None
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        owner, tally = _partition(), Tally()
+        look_up = self._look_up()
+        reports: list[str] = []
+        if self.split:
+            states = _from_parts(self.job, tally, look_up, _without_reports(batches, reports))
+        else:
+            states = _from_rows(self.job, tally, look_up, batches)
+        if self.store is None:
+            if states is not None:
+                output = emitted(self.job, states)
+                yield from output.combine_chunks().to_batches(max_chunksize=1 << 16)
+            return
+        stored_at = time.perf_counter()
+        written = _write(self.job, self.store, owner, states)
+        reports.append(
+            tally.report(
+                stage="state",
+                worker=owner,
+                keys=0 if states is None else states.num_rows,
+                split=self.split,
+                write_seconds=time.perf_counter() - stored_at,
+                **written,
+            )
+        )
+        yield pa.record_batch([pa.array(reports, pa.string())], names=[REPORT])
+
+    def _look_up(self) -> Callable[[Keys], tuple[pa.Table, np.ndarray]] | None:
+        if self.store is None or not self.store.segments:
+            return None
+        reader = StateReader(
+            Path(self.store.directory), list(self.store.segments), dict(self.store.owners)
+        )
+
+        def look_up(keys: Keys) -> tuple[pa.Table, np.ndarray]:
+            found, known = reader.look_up(keys.fingerprints, keys.columns)
+            names = self.job.state_schema().names
+            return found.select([stored(n) for n in names]).rename_columns(names), known
+
+        return look_up
+
+
+def emitted(job: Job, table: pa.Table) -> pa.Table:
+    """The output rows of keys with these stored rows."""
+    keys, states = from_stored(job, table)
+    named = keys.columns.rename_columns(list(job.key))
+    output = job.operator.emit(named, states)
+    schema = job.output_schema()
+    columns = [*named.columns, *(output.column(name) for name in schema.names[len(job.key) :])]
+    return pa.table(columns, names=schema.names).cast(schema)
+
+
+LookUp = Callable[[Keys], tuple[pa.Table, np.ndarray]] | None
+
+
+def _part_of(job: Job, tally: Tally, chunk: pa.Table) -> pa.Table:
+    keys, rows = keyed_rows(job, chunk)
+    tally.add(keys, rows.group)
+    with tally.updating():
+        states = job.operator.update(rows, no_states(job.operator, job.rows, len(keys)))
+    return as_stored(keys, states)
+
+
+def _from_parts(
+    job: Job, tally: Tally, look_up: LookUp, batches: Iterator[pa.RecordBatch]
+) -> pa.Table | None:
+    """The new states of all keys of which parts came in."""
+    parts = [part.select(_stored_names(job)) for part in chunks(batches)]
+    if not parts:
+        return None
+    arrived = sum(part.num_rows for part in parts)
+    table = merged(job, pa.concat_tables(parts))
+    tally.rows = arrived
+    if look_up is not None:
+        keys, _ = from_stored(job, table)
+        states, known = look_up(keys)
+        if known.any():
+            old = as_stored(keys, states).filter(pa.array(known))
+            table = merged(job, pa.concat_tables([old.cast(table.schema), table]))
+    return table
+
+
+def _from_rows(
+    job: Job, tally: Tally, look_up: LookUp, batches: Iterator[pa.RecordBatch]
+) -> pa.Table | None:
+    """The new states of all keys of which rows came in: one worker has all rows of a key."""
+    table: pa.Table | None = None
+    for chunk in chunks(batches):
+        keys, rows = keyed_rows(job, chunk)
+        tally.add(keys, rows.group)
+        states = no_states(job.operator, job.rows, len(keys))
+        if look_up is not None:
+            states = look_up(keys)[0].cast(states.schema)
+        if table is not None:
+            states = _overlaid(job, keys, states, table)
+        with tally.updating():
+            states = job.operator.update(rows, states)
+        table = _latest(job, table, as_stored(keys, states))
+    return table
+
+
+def _overlaid(job: Job, keys: Keys, states: pa.Table, table: pa.Table) -> pa.Table:
+    """`states`, but those of this very batch where an earlier chunk has made some."""
+    known, newer = from_stored(job, table)
+    both = pa.concat_tables([known.columns.cast(keys.columns.schema), keys.columns])
+    group, first = group_rows(both.columns)
+    at = first[group[len(known) :]]
+    place = np.where(at < len(known), at, len(known) + np.arange(len(keys)))
+    return pa.concat_tables([newer.cast(states.schema), states]).take(pa.array(place))
+
+
+def _latest(job: Job, before: pa.Table | None, after: pa.Table) -> pa.Table:
+    """One row a key: that of `after` where there is one."""
+    if before is None:
+        return after
+    both = pa.concat_tables([after, before.cast(after.schema)])
+    _, first = group_rows([both.column(name) for name in job.key_schema().names])
+    return both.take(pa.array(first))
+
+
+def _write(job: Job, store: Store, owner: int, states: pa.Table | None) -> dict[str, Any]:
+    """Write new states and output rows; what was written, for the report."""
+    if states is None or not states.num_rows:
+        return {"segment": None, "consumed": [], "output": None}
+    version = pa.array(np.full(states.num_rows, store.batch, np.int64))
+    new = states.add_column(1, "__version", version)
+    own = [segment for segment in store.segments if segment.owner == owner]
+    table, consumed = fold(Path(store.directory), own, new)
+    epochs = sorted({store.epoch, *(e for segment in consumed for e in segment.epochs)})
+    segment = write_segment(Path(store.directory), table, owner, tuple(epochs))
+    output = emitted(job, states)
+    name = f"{store.batch:010d}-{owner:05d}-{uuid4().hex}.parquet"
+    _write_output(output, Path(store.staging) / name)
+    return {
+        "segment": segment.to_json(),
+        "consumed": [old.file for old in consumed],
+        "output": {"file": name, "rows": output.num_rows},
+    }
+
+
+def _write_output(output: pa.Table, file: Path) -> None:
+    with explained("write", file), open(file, "xb") as content:
+        pq.write_table(output, content)
+        content.flush()
+        # The manifest outlives a crash of the machine; so must what it says was delivered.
+        os.fsync(content.fileno())
+
+
+def _without_reports(
+    batches: Iterator[pa.RecordBatch], reports: list[str]
+) -> Iterator[pa.RecordBatch]:
+    """The batches without the rows that carry reports, which are put into `reports`."""
+    for batch in batches:
+        report = batch.column(batch.schema.get_field_index(REPORT))
+        if report.null_count == len(report):
+            yield batch
+            continue
+        reports += report.drop_null().to_pylist()
+        yield batch.filter(report.is_null())
+
+
+def _stored_names(job: Job) -> list[str]:
+    names = job.state_schema().names
+    return [FINGERPRINT, *job.key_schema().names, *map(stored, names)]
+
+
+def _partition() -> int:
+    from pyspark import TaskContext
+
+    task = TaskContext.get()
+    return 0 if task is None else int(task.partitionId())
