@@ -93,9 +93,9 @@ def test_dropped_file_is_in_bench(dropped_in: Run) -> None:
     assert bench["schemes"]["home-first"]["ratio"]["100"] > 0
 
 
-def test_dropped_file_is_in_the_demo(dropped_in: Run) -> None:
-    demo = dropped_in("-c", COMMAND, "demo", "--json", "--messages", "20000")
-    results = {result["grouping"]: result for result in demo["results"]}
+def test_dropped_file_is_in_the_comparison(dropped_in: Run) -> None:
+    comparison = dropped_in("-c", COMMAND, "compare", "--json", "--messages", "20000")
+    results = {result["grouping"]: result for result in comparison["results"]}
     assert results.keys() == {"key", "home-first"}
     assert results["home-first"]["imbalance"] < results["key"]["imbalance"]
 

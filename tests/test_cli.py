@@ -163,17 +163,17 @@ def test_bench_kernels_measures_every_scheme(run):
     assert "MB/s" in out
 
 
-def test_demo_compares_every_scheme_and_draws(run, tmp_path):
-    code, out, _ = run("demo", "--out", tmp_path / "a" / "b", "--messages", 60_000, "--json")
+def test_compare_shows_every_scheme_and_draws(run, tmp_path):
+    code, out, _ = run("compare", "--out", tmp_path / "a" / "b", "--messages", 60_000, "--json")
     answer = strict_json(out)
     assert code == 0
     shown = [result["grouping"] for result in answer["results"]]
     assert sorted([*shown, *answer["left_out"]]) == sorted(schemes())
-    assert (tmp_path / "a" / "b" / "demo.png").read_bytes().startswith(b"\x89PNG")
-    code, out, _ = run("demo", "--out", tmp_path, "--messages", 60_000)
+    assert (tmp_path / "a" / "b" / "compare.png").read_bytes().startswith(b"\x89PNG")
+    code, out, _ = run("compare", "--out", tmp_path, "--messages", 60_000)
     assert code == 0
     assert all(name in out for name in shown)
-    assert str(tmp_path / "demo.png") in out.replace("\n", "")
+    assert str(tmp_path / "compare.png") in out.replace("\n", "")
 
 
 def test_version_and_help(run):
@@ -261,8 +261,8 @@ def test_no_scheme_takes_a_bad_epsilon(run, name, parameters):
     [
         ["bench", "kernels", "--messages", "0"],
         ["bench", "kernels", "--rounds", "0"],
-        ["demo", "--messages", "0"],
-        ["demo", "--messages", "many"],
+        ["compare", "--messages", "0"],
+        ["compare", "--messages", "many"],
         ["nonsense"],
         ["bench", "nonsense"],
         ["schemes", "surplus"],
@@ -283,16 +283,18 @@ def test_no_command_prints_the_help_and_exit_code_2(run, arguments):
     assert "Usage: evenflow" in out
 
 
-def test_demo_refuses_a_folder_that_cannot_be_written_before_it_works(run, tmp_path, monkeypatch):
+def test_compare_refuses_a_folder_that_cannot_be_written_before_it_works(
+    run, tmp_path, monkeypatch
+):
     monkeypatch.setattr("evenflow.simulator.simulate", None)
     occupied = tmp_path / "file"
     occupied.touch()
     for folder in (occupied, occupied / "below"):
-        code, out, err = run("demo", "--out", folder)
+        code, out, err = run("compare", "--out", folder)
         assert (code, out) == (2, "")
         assert "cannot be made" in err
     monkeypatch.setattr("os.access", lambda _, mode: mode == os.R_OK)
-    code, out, err = run("demo", "--out", tmp_path)
+    code, out, err = run("compare", "--out", tmp_path)
     assert (code, out) == (2, "")
     assert "cannot be written to" in err
 

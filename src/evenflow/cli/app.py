@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from evenflow import __version__
-from evenflow.cli import bench, demo, reproduce, schemes, simulate
+from evenflow.cli import bench, compare, demo, doctor, reproduce, run, schemes, simulate, state
 from evenflow.cli.terminal import safe
 from evenflow.model.errors import InputError
 
@@ -23,13 +23,19 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("demo", short_help="All schemes on one stream: a table and a picture.")(demo.demo)
+app.command("demo", short_help="A skewed stream on Spark, by key grouping and balanced.")(demo.demo)
+app.command("run", short_help="Keyed aggregates of your own files on Spark, balanced.")(run.run)
+app.command("compare", short_help="All schemes on one simulated stream: a table and a picture.")(
+    compare.compare
+)
 app.command("simulate", short_help="A stream of your own through the schemes.")(simulate.simulate)
 app.command("reproduce", short_help="The papers' figures again, with a verdict on each claim.")(
     reproduce.reproduce
 )
 app.command("schemes", short_help="What there is to choose from.")(schemes.schemes)
+app.command("doctor", short_help="Does this machine have what Spark needs?")(doctor.doctor)
 app.add_typer(bench.app, name="bench")
+app.add_typer(state.app, name="state")
 
 
 def _print_version(wanted: bool) -> None:

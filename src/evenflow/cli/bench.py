@@ -1,12 +1,16 @@
-"""`evenflow bench kernels`: how long a scheme thinks about one message."""
+"""`evenflow bench`: how long a scheme thinks about one message, and the engine on Spark."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from evenflow.cli.terminal import cell, new_table, note, print_json, progress, say, stdout
+from evenflow.model import InputError
+
+if TYPE_CHECKING:
+    from evenflow.spark.benchmarks.outcome import Outcome
 
 app = typer.Typer(help="Measure speed, as ratios within one run.", rich_markup_mode=None)
 
@@ -69,3 +73,66 @@ def kernels(
         f"{speeds.fingerprint_mb_per_s:,.0f} MB/s on one core.",
     )
     say(console, f"How: {kernel_speed.HOW}.")
+
+
+@app.command("spark", short_help="The engine beside Spark alone; Figures 13 and 14; fixed costs.")
+def spark(
+    only: Annotated[
+        list[str] | None,
+        typer.Option(help="overhead, per_key, figure13_14, state_size or empty_batch; repeatable."),
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Small sizes, to try it out.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="Large sizes: 10 M keys of state.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="JSON on standard output.")] = False,
+) -> None:
+    """Measure the engine on this machine's Spark: ratios to Spark's own ways, in one run.
+
+    Takes a quarter of an hour on two cores. Run it while nothing else runs.
+    """
+    from evenflow.spark.benchmarks import catalogue, outcome
+
+    if quick and full:
+        raise InputError("give --quick or --full, not both")
+    size = "quick" if quick else "full" if full else "usual"
+    names = catalogue.chosen(only or [])
+    machine = catalogue.machine()
+    if machine["load_average_before"] > 0.5:
+        note(f"the load average is {machine['load_average_before']:.1f}: times will be too long")
+    answers: dict[str, Any] = {}
+    with progress("bench spark", quiet=as_json) as report:
+
+        def told(name: str, what: str) -> None:
+            report(f"{name}: {what}", len(answers), len(names))
+
+        for name, measurement, found in catalogue.measured(names, size, told):
+            answers[name] = outcome.as_json(measurement, found)
+            if not as_json:
+                _show(name, found)
+    if as_json:
+        print_json({"machine": machine, "size": size, "measurements": answers})
+
+
+def _show(name: str, outcome: Outcome) -> None:
+    """One measurement, for people."""
+    console = stdout()
+    say(console, name, "bold")
+    say(console, outcome.what)
+    table = new_table()
+    for i, heading in enumerate(outcome.figures[0]):
+        table.add_column(heading, justify="right" if i else "left", no_wrap=True)
+    for row in outcome.figures:
+        table.add_row(*(cell(_figure(value)) for value in row.values()))
+    console.print(table)
+    for goal in outcome.goals:
+        bound = f"{'at least' if goal.at_least else 'at most'} {goal.bound:g}"
+        say(
+            console,
+            f"{'✓' if goal.held else '✗'} {goal.what}: {goal.measured:.2f} (goal: {bound})",
+            "green" if goal.held else "red",
+        )
+
+
+def _figure(value: object) -> str:
+    if value is None:
+        return "–"
+    return f"{value:,}" if isinstance(value, int) else str(value)

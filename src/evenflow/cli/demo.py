@@ -1,82 +1,208 @@
-"""`evenflow demo`: every scheme on one skewed stream that changes half-way."""
+"""`evenflow demo`: one skewed stream through Spark twice, by key grouping and by a better scheme."""
 
 from __future__ import annotations
 
+import math
+import os
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from evenflow.cli.live_view import BatchesView, batches_view
 from evenflow.cli.output_folder import make_writable
-from evenflow.cli.terminal import note, print_json, progress, say, stdout
+from evenflow.cli.terminal import cell, new_table, print_json, say, stdout
 from evenflow.model.errors import InputError
+from evenflow.model.validation import check_whole
 
-_WORKERS, _SOURCES, _SEED = 50, 5, 1
-_MESSAGES = 2_000_000
+if TYPE_CHECKING:
+    from evenflow.spark.demo_job import DemoStream
+    from evenflow.spark.measured_run import MeasuredRun
+
+_BASELINE = "key"
+_WORKERS, _MESSAGES, _BATCHES, _ZIPF, _SERVICE = 16, 120_000, 8, 1.4, 1.0
+_MOST_WORKERS = 256  #: each is a Python process
+# Java's optimizing compiler would take more of two cores in this minute than it could give back.
+_SETTINGS = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
+
+HOW_TO_READ = (
+    "latency: from the start of a message's batch until its worker had done it. fullest ÷ average: "
+    "the busiest worker's messages in a batch, as a multiple of the average; the mean over all "
+    "batches, and the worst. workers a key: on how many workers a key was worked on in a "
+    "batch (1 is least memory)."
+)
 
 
 def demo(
     out: Annotated[Path, typer.Option(help="Where the picture goes.")] = Path("out"),
+    grouping: Annotated[
+        str,
+        typer.Option(
+            "--grouping", "-g", help="What key grouping is compared with: a scheme, or auto."
+        ),
+    ] = "auto",
+    workers: Annotated[
+        int, typer.Option(help="Workers; they sleep, so that they need no cores.")
+    ] = _WORKERS,
     messages: Annotated[int, typer.Option(help="Length of the stream.")] = _MESSAGES,
+    batches: Annotated[int, typer.Option(help="Micro-batches of the stream.")] = _BATCHES,
+    zipf: Annotated[float, typer.Option(help="Skew of the stream; 0 is uniform.")] = _ZIPF,
+    service: Annotated[
+        float, typer.Option(help="Milliseconds that a message keeps its worker busy.")
+    ] = _SERVICE,
+    seed: Annotated[int, typer.Option(help="Of the stream.")] = 1,
     as_json: Annotated[bool, typer.Option("--json", help="JSON on standard output.")] = False,
 ) -> None:
-    """Compare all schemes on one skewed stream whose hot keys change half-way."""
+    """Run keyed work on a skewed stream on Spark, first by key grouping, then balanced.
+
+    The stream is made on the spot. Its keys are Zipf-distributed, and its hot keys change half-way.
+    Each worker is a Spark task that counts messages by key and sleeps for each, so that two cores can
+    stand in for many machines. All else is Spark's real work, and is measured with it.
+    """
     make_writable(out)
-    from evenflow.grouping import make, schemes
-    from evenflow.simulator import simulate
-    from evenflow.simulator.workloads import Zipf
+    stream = _checked(grouping, workers, messages, batches, zipf, service, seed)
+    with batches_view(quiet=as_json) as view, tempfile.TemporaryDirectory() as folder:
+        runs, agree = _run(view, Path(folder), stream, grouping, workers, service / 1000)
 
-    stream = Zipf(
-        exponent=1.4, keys=10_000, messages=messages, seed=_SEED, drift=max(1, messages // 2)
+    from evenflow.report.demonstration import draw_runs
+
+    title = (
+        f"{messages:,} messages, {zipf:g}-Zipf keys, hot keys change half-way; {workers} workers, "
+        f"{service:g} ms a message"
     )
-    results, left_out = {}, {}
-    with progress("demo", quiet=as_json) as report:
-        every = schemes()
-        for i, name in enumerate(every):
-
-            def show(done: int, name: str = name, i: int = i) -> None:
-                report(name, i * messages + done, len(every) * messages)
-
-            show(0)
-            try:
-                results[name] = simulate(
-                    make(name), stream, _WORKERS, _SOURCES, _SEED, progress=show
-                )
-            except InputError as error:
-                left_out[name] = str(error)
-    for name, reason in left_out.items():
-        note(f"left out: {name}: {reason}")
-    # The most even first; between equals the one that needs less memory.
-    ordered = sorted(
-        results.items(), key=lambda kv: (round(kv[1].worst_window or 0, 1), kv[1].replication)
-    )
-
-    from evenflow.report import draw_comparison
-
-    picture = draw_comparison(dict(ordered), out / "demo.png")
+    picture = draw_runs(runs, out / "demo.png", title, stream.changes_at)
     if as_json:
         print_json(
             {
-                "results": [result.to_dict() for _, result in ordered],
-                "left_out": left_out,
+                "workers": workers,
+                "messages": messages,
+                "zipf": zipf,
+                "service_ms": service,
+                "seed": seed,
+                "cores": os.cpu_count(),
+                "same_answer": agree,
+                "runs": [run.to_dict() for run in runs],
+                "settled": settled.to_dict() if (settled := runs[1].settled()) else None,
+                "batches": {run.label: list(run.batches) for run in runs},
                 "picture": str(picture),
             }
         )
-        return
-    from evenflow.cli.results_table import HOW_TO_READ, results_table
+    else:
+        _tell(runs, agree, title, picture)
+    if not agree:
+        raise typer.Exit(1)
 
+
+def _checked(
+    grouping: str, workers: int, messages: int, batches: int, zipf: float, service: float, seed: int
+) -> DemoStream:
+    check_whole("workers", workers, least=1)
+    if workers > _MOST_WORKERS:
+        raise InputError(f"got {workers} workers; each is a process: take at most {_MOST_WORKERS}")
+    if not (math.isfinite(service) and service >= 0):
+        raise InputError(f"--service takes milliseconds of at least 0, got {service}")
+    if grouping == _BASELINE:
+        raise InputError(
+            "--grouping key is what the other run is compared with; give another scheme"
+        )
+    from evenflow.grouping import make
+    from evenflow.spark.demo_job import DemoStream
+
+    if grouping != "auto":
+        make(grouping)
+    return DemoStream(messages=messages, batches=batches, exponent=zipf, seed=seed)
+
+
+def _run(
+    view: BatchesView,
+    folder: Path,
+    stream: DemoStream,
+    grouping: str,
+    workers: int,
+    seconds: float,
+) -> tuple[list[MeasuredRun], bool]:
+    from evenflow.spark import demo_job
+    from evenflow.spark.session import running_session
+
+    view.doing("compiling the routers' kernels (seconds the first time, then kept)")
+    demo_job.compile_kernels(grouping, workers)
+    view.doing(f"starting Spark with {workers} workers on {os.cpu_count()} cores")
+    master = f"local[{workers}]"
+    with running_session(master, "evenflow demo", preload=True, **_SETTINGS) as spark:
+        stream.write(folder / "stream")
+        view.doing("warming up: Java's compiler, the workers' Python processes")
+        warm_up = demo_job.DemoStream(messages=workers * 100, batches=2, exponent=0, keys=100)
+        warm_up.write(folder / "warm-up")
+        for name in (_BASELINE, "d-choices" if grouping == "auto" else grouping):
+            demo_job.run_stream(
+                spark, folder / "warm-up", folder / f"warm-{name}", name, workers, 0.0
+            )
+        runs: list[MeasuredRun] = []
+        answers = []
+        for name in (_BASELINE, grouping):
+            view.begin(name, stream.batches)
+            run, answer = demo_job.run_stream(
+                spark, folder / "stream", folder / f"run-{len(runs)}", name, workers, seconds,
+                view.show,
+            )  # fmt: skip
+            runs.append(run)
+            answers.append(answer)
+        view.doing("comparing the answers")
+    return runs, all(demo_job.same_answer(stream, answer) for answer in answers)
+
+
+def _tell(runs: list[MeasuredRun], agree: bool, title: str, picture: Path) -> None:
     console = stdout()
-    say(
-        console,
-        f"{messages:,} messages, {stream.keys:,} keys, z = {stream.exponent}, hot keys changed "
-        f"half-way; {_WORKERS} workers, {_SOURCES} sources",
-        "bold",
-    )
-    console.print(results_table(ordered))
+    say(console, title, "bold")
+    table = new_table()
+    table.add_column("grouping", no_wrap=True)
+    for heading in (
+        "messages\na second", "latency\np50", "p99", "fullest ÷\naverage", "worst\nbatch",
+        "workers\na key", "seconds",
+    ):  # fmt: skip
+        table.add_column(heading, justify="right", no_wrap=True)
+    base, other = runs
+    settled = other.settled()
+    for run in (*runs, *([settled] if settled else ())):
+        table.add_row(
+            cell(run.label, "bold"),
+            f"{run.throughput:,.0f}",
+            _seconds(run.latency(0.5)),
+            _seconds(run.latency(0.99)),
+            f"{run.max_over_average:.2f}",
+            f"{run.worst_max_over_average:.2f}",
+            f"{run.replication:.2f}",
+            f"{run.seconds:.1f}",
+        )
+    console.print(table)
     say(console, HOW_TO_READ)
+    gains = [_gain(run, base) for run in (other, settled) if run is not None]
+    say(console, f"Messages a second: {'; '.join(gains)}.", "bold")
+    for reason in _reasons(other):
+        say(console, reason)
     say(
         console,
-        "Sorted by worst window, then replication: the schemes at the top keep every worker evenly "
-        "busy even while the hot keys change; of equals the thriftiest comes first.",
+        "Both runs gave the same counts and means for all keys as Arrow does without any workers."
+        if agree
+        else "The answers differ from those of Arrow: this is a bug; please report it.",
     )
     say(console, f"Picture: {picture}", "bold")
+
+
+def _gain(run: MeasuredRun, base: MeasuredRun) -> str:
+    return f"{run.label}: {run.throughput / max(base.throughput, 1e-9):.1f} times {base.label}"
+
+
+def _reasons(run: MeasuredRun) -> Iterator[str]:
+    """Which schemes `auto` went through, and why."""
+    last: Any = None
+    for batch in run.batches:
+        if batch["scheme"] != last and batch["reason"] != "asked for":
+            yield f"Batch {batch['batch']}: {batch['scheme']}; {batch['reason']}."
+        last = batch["scheme"]
+
+
+def _seconds(value: float | None) -> str:
+    return "–" if value is None else f"{value:.2f} s"

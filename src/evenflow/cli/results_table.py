@@ -1,4 +1,4 @@
-"""One line a scheme: the table of `simulate` and `demo`."""
+"""One line a scheme: the table of `simulate` and `compare`."""
 
 from __future__ import annotations
 

@@ -45,8 +45,8 @@ def draw_comparison(results: Mapping[str, Result], path: Path) -> Path:
         >>> from evenflow.simulator.workloads import Zipf
         >>> result = simulate("key", Zipf(messages=1_000), workers=3)
         >>> with tempfile.TemporaryDirectory() as folder:
-        ...     draw_comparison({"key": result}, Path(folder) / "demo.png").name
-        'demo.png'
+        ...     draw_comparison({"key": result}, Path(folder) / "compare.png").name
+        'compare.png'
     """
     if not results:
         raise InputError("there is nothing to draw: no scheme gave a result")

@@ -12,30 +12,16 @@ from typing import Any, ClassVar
 import numpy as np
 
 from evenflow.model import InputError
+from evenflow.model.file_formats import (
+    HEAD,
+    SUFFIXES,
+    format_of,
+    is_compressed,
+    not_what_it_says,
+)
 from evenflow.simulator.workloads.protocol import U64, called
 
-_FORMATS = {
-    ".parquet": "Parquet",
-    ".csv": "CSV",
-    ".json": "JSON",
-    ".jsonl": "JSON",
-    ".ndjson": "JSON",
-}
-_SUFFIXES = ", ".join(_FORMATS)
 _BLOCK = 1 << 24  #: bytes of text parsed at a time
-
-# How files begin that are often found under a wrong name.
-_MAGIC = {
-    b"PAR1": "Parquet",
-    b"\x1f\x8b": "gzip",
-    b"PK\x03\x04": "a zip archive or a spreadsheet",
-    b"ORC": "ORC",
-    b"Obj\x01": "Avro",
-    b"ARROW1": "an Arrow file",
-    b"\x28\xb5\x2f\xfd": "zstd",
-    b"SQLite format 3": "an SQLite database",
-    b"%PDF": "PDF",
-}
 
 
 @dataclass(frozen=True)
@@ -140,32 +126,29 @@ class KeyFile:
 
     @property
     def _compressed(self) -> bool:
-        return self.path.suffix.lower() == ".gz"
+        return is_compressed(self.path)
 
     @property
     def _format(self) -> str | None:
-        stem = self.path.with_suffix("") if self._compressed else self.path
-        return _FORMATS.get(stem.suffix.lower())
+        return format_of(self.path)
 
     def _refuse_what_cannot_be_read(self) -> None:
         if not self.path.exists():
             raise InputError(f"there is no file {self._name}")
         if not self.path.is_file():
             kind = "a directory" if self.path.is_dir() else "not an ordinary file"
-            raise InputError(f"{self._name} is {kind}; give one file ({_SUFFIXES})")
-        if self._format is None or (self._compressed and self._format == "Parquet"):
+            raise InputError(f"{self._name} is {kind}; give one file ({SUFFIXES})")
+        if self._format is None:
             raise InputError(
-                f"{self._name}: the name must end in one of {_SUFFIXES} "
+                f"{self._name}: the name must end in one of {SUFFIXES} "
                 "(the text formats also with .gz), so that it is known how to read it"
             )
         with self._explained():
             head = self._head()
         if not head:
             raise InputError(f"{self._name} is empty; it should hold {self._format} rows")
-        actual = _what_it_looks_like(head)
-        if actual is None and self._format == "Parquet":
-            actual = "text"
-        if actual not in (None, self._format):
+        actual = not_what_it_says(self._format, head)
+        if actual is not None:
             raise InputError(
                 f"{self._name} is not {self._format}, as its name says: it looks like {actual}; "
                 "rename or convert it"
@@ -173,7 +156,7 @@ class KeyFile:
 
     def _head(self) -> bytes:
         with self._stream() as stream:
-            return bytes(stream.read(4096))
+            return bytes(stream.read(HEAD))
 
     def _stream(self) -> Any:
         """The bytes of the file, decompressed."""
@@ -264,18 +247,6 @@ class KeyFile:
             raise InputError(
                 f"{self._name} cannot be read as {self._format}{advice}: {reason}"
             ) from None
-
-
-def _what_it_looks_like(head: bytes) -> str | None:
-    """The format that the first bytes speak for; None where they say nothing."""
-    for magic, kind in _MAGIC.items():
-        if head.startswith(magic):
-            return kind
-    if b"\0" in head:
-        return "binary data"
-    # A CSV header that is a complete JSON object is no header that anybody meant.
-    first = head.lstrip(b"\xef\xbb\xbf \t\r\n").partition(b"\n")[0].rstrip()
-    return "JSON" if first.startswith(b"{") and first.endswith(b"}") else None
 
 
 def _listed(names: list[str], most: int = 12) -> str:

@@ -1,0 +1,273 @@
+"""`evenflow run`: keyed aggregates of one's own files on Spark, as a batch or as a stream."""
+
+from __future__ import annotations
+
+import re
+import signal
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from evenflow.cli.live_view import batches_view
+from evenflow.cli.terminal import note, print_json, progress, say, stdout
+from evenflow.model.errors import InputError
+
+if TYPE_CHECKING:
+    from evenflow.operators import Aggregate
+    from evenflow.spark.file_job import FileJob
+    from evenflow.spark.query import Query
+
+_TIME = re.compile(r"\s*\d+\s*(milli|micro)?(second|minute|hour|day)s?\s*", re.IGNORECASE)
+# What Spark would log, stack traces and all, is told in one line where it is a user's mistake.
+_SETTINGS = {"spark.log.level": "FATAL"}
+_POLL = 0.5  #: seconds between two looks whether Ctrl-C was pressed
+
+
+def run(
+    source: Annotated[
+        Path,
+        typer.Option(
+            "--input", help="A Parquet, CSV or JSON lines file, or a directory of such files."
+        ),
+    ],
+    key: Annotated[
+        list[str], typer.Option(metavar="COLUMN", help="Key column; repeat it for a compound key.")
+    ],
+    output: Annotated[Path, typer.Option(help="Directory for the result, as Parquet files.")],
+    aggregate: Annotated[
+        list[str],
+        typer.Option(
+            metavar="WHAT",
+            help="What to compute for each key: count, count:COL, sum:COL, mean:COL, min:COL, max:COL, "
+            "distinct:COL, quantiles:COL:0.5,0.99, top_k:COL:3, approx_distinct:COL, "
+            "approx_top_k:COL:3; NAME=… names the column. May be repeated.",
+        ),
+    ],
+    grouping: Annotated[
+        str,
+        typer.Option("--grouping", "-g", help="A scheme (see evenflow schemes), or auto."),
+    ] = "auto",
+    workers: Annotated[
+        int | None, typer.Option(help="Tasks that share the work; as many as cores if not given.")
+    ] = None,
+    stream: Annotated[
+        bool,
+        typer.Option("--stream", help="Treat --input as a stream of files; needs --checkpoint."),
+    ] = False,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(help="Stream: directory of the state; a second run goes on there."),
+    ] = None,
+    every: Annotated[
+        str | None,
+        typer.Option(
+            help="Stream: look for new files so often ('5 seconds'), until Ctrl-C; if not given, take "
+            "what there is and end."
+        ),
+    ] = None,
+    files_per_batch: Annotated[
+        int | None, typer.Option(help="Stream: at most so many new files a batch.")
+    ] = None,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Delete what is in --output before.")
+    ] = False,
+    seed: Annotated[int, typer.Option(help="Of the hash functions.")] = 0,
+    master: Annotated[
+        str | None, typer.Option(help="Spark's master; this machine's cores if not given.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="JSON on standard output.")] = False,
+) -> None:
+    """Compute aggregates by key on Spark, with the keys balanced over the workers.
+
+    The result is what Spark's groupBy gives, one row a key. As a stream, every batch adds a directory
+    batch=N with a row for each key that it touched, exactly once, whenever the program is killed.
+
+    For a batch of count, sum, mean, min or max, Spark's own groupBy does as well: it combines rows
+    before it sends them. distinct, quantiles and top_k, and streams, are where balance pays.
+
+    \b
+    Examples:
+      evenflow run --input clicks.parquet --key page --aggregate count --output hits
+      evenflow run --input logs/ --key user --key page --aggregate n=count \\
+          --aggregate mean:ms --aggregate quantiles:ms:0.5,0.99 --output stats --workers 8
+      evenflow run --input incoming/ --key page --aggregate count --output hits \\
+          --stream --checkpoint state --every '5 seconds'
+    """
+    _check_options(stream, checkpoint, every, files_per_batch)
+    aggregates = _aggregates(aggregate)
+    if len(set(key)) < len(key):
+        raise InputError(f"--key names a column twice: {', '.join(key)}; once is enough")
+    from evenflow.spark.file_job import FileJob, check_apart, check_empty, has_batches
+
+    job = FileJob(source, tuple(key), aggregates, grouping, workers, seed)
+    check_apart(source, output)
+    if checkpoint is None or not has_batches(checkpoint):
+        check_empty(output, overwrite)
+    from evenflow.spark.session import running_session
+
+    with running_session(master, "evenflow run", preload=True, **_SETTINGS) as spark:
+        if checkpoint is None:
+            with progress("run", quiet=as_json) as report:
+                report(f"reading {source}", 0, None)
+                summary = job.compute(spark, output, overwrite=overwrite)
+        else:
+            summary = _stream(
+                job, spark, output, checkpoint, every, files_per_batch, overwrite, as_json
+            )
+    if as_json:
+        print_json(summary)
+    elif checkpoint is None:
+        _tell_batch(summary)
+    else:
+        _tell_stream(summary)
+
+
+def _check_options(
+    stream: bool, checkpoint: Path | None, every: str | None, files_per_batch: int | None
+) -> None:
+    if stream and checkpoint is None:
+        raise InputError("--stream needs --checkpoint: the directory in which the state is kept")
+    for option, value in (
+        ("--checkpoint", checkpoint),
+        ("--every", every),
+        ("--files-per-batch", files_per_batch),
+    ):
+        if value is not None and not stream:
+            raise InputError(f"{option} {str(value)!r} is for streams; give --stream, too")
+    if every is not None and not _TIME.fullmatch(every):
+        raise InputError(f"--every takes a time such as '5 seconds' or '1 minute', got {every!r}")
+    if files_per_batch is not None and files_per_batch < 1:
+        raise InputError(f"--files-per-batch must be at least 1, got {files_per_batch}")
+
+
+def _aggregates(specs: list[str]) -> dict[str, Aggregate]:
+    from evenflow.operators import parse_aggregate
+
+    found: dict[str, Aggregate] = {}
+    for spec in specs:
+        name, one = parse_aggregate(spec)
+        if name in found:
+            raise InputError(
+                f"two aggregates would make a column {name!r}; name one, as in other={spec}"
+            )
+        found[name] = one
+    return found
+
+
+def _stream(
+    job: FileJob,
+    spark: Any,
+    output: Path,
+    checkpoint: Path,
+    every: str | None,
+    files_per_batch: int | None,
+    overwrite: bool,
+    as_json: bool,
+) -> dict[str, Any]:
+    from evenflow.spark.file_job import explained
+    from evenflow.spark.measured_run import MeasuredRun
+
+    done: list[Mapping[str, Any]] = []
+    committed = threading.Event()
+    with batches_view(quiet=as_json) as view, _interrupts() as interrupted:
+        view.begin(str(job.path))
+
+        def on_batch(metrics: Mapping[str, Any]) -> None:
+            done.append(metrics)
+            view.show(metrics)
+            committed.set()
+
+        query = job.start(
+            spark,
+            output,
+            checkpoint,
+            every=every,
+            files_a_batch=files_per_batch,
+            on_batch=on_batch,
+            overwrite=overwrite,
+        )
+        with explained(), query:
+            while not query.wait(_POLL):
+                if interrupted.is_set():
+                    note("stopping after the batch that is under way; Ctrl-C again to stop at once")
+                    _finish_batch(query, committed, interrupted)
+                    break
+    measured = MeasuredRun(job.grouping, tuple(done))
+    return {
+        "input": str(job.path),
+        "format": job.kind,
+        "output": str(output),
+        "checkpoint": str(checkpoint),
+        "interrupted": interrupted.is_set(),
+        **measured.to_dict(),
+        "scheme": done[-1]["scheme"] if done else None,
+        "reason": done[-1]["reason"] if done else None,
+        "metrics": done,
+    }
+
+
+@contextmanager
+def _interrupts() -> Iterator[threading.Event]:
+    """An event that Ctrl-C sets, in place of an exception in the midst of a batch."""
+    pressed = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield pressed
+        return
+
+    def press(*_: object) -> None:
+        if pressed.is_set():
+            raise KeyboardInterrupt
+        pressed.set()
+
+    before = signal.signal(signal.SIGINT, press)
+    try:
+        yield pressed
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _finish_batch(query: Query, committed: threading.Event, interrupted: threading.Event) -> None:
+    """Wait until no batch is under way, or the one that is has been committed."""
+    committed.clear()
+    while query.spark_query.status["isTriggerActive"] and not committed.wait(_POLL):
+        if query.wait(0.01):
+            return
+
+
+def _tell_batch(summary: Mapping[str, Any]) -> None:
+    console = stdout()
+    say(
+        console,
+        f"{summary['rows']:,} rows, {summary['keys']:,} keys in {summary['seconds']:.1f} s",
+        "bold",
+    )
+    say(console, f"{summary['scheme']}: {summary['reason']}")
+    say(console, _evenness(summary, f"{summary['workers']} workers"))
+    say(console, f"Result: {summary['output']}", "bold")
+
+
+def _tell_stream(summary: Mapping[str, Any]) -> None:
+    console = stdout()
+    if not summary["batches"]:
+        say(console, f"Nothing new in {summary['input']}: all of it had been done before.", "bold")
+        return
+    say(
+        console,
+        f"{summary['rows']:,} rows in {summary['batches']} batches, {summary['seconds']:.1f} s "
+        f"({summary['rows_per_second']:,.0f} rows a second)",
+        "bold",
+    )
+    say(console, f"{' → '.join(summary['schemes'])}: {summary['reason']}")
+    say(console, _evenness(summary, "the workers"))
+    say(console, f"Result: {summary['output']}; state: {summary['checkpoint']}", "bold")
+
+
+def _evenness(summary: Mapping[str, Any], workers: str) -> str:
+    return (
+        f"The fullest of {workers} had {summary['max_over_average']:.2f} times the average "
+        f"(imbalance {summary['imbalance']:.2g})."
+    )
