@@ -1,7 +1,7 @@
 """Puts measured figures into the documentation, each table under the command that printed it.
 
-    python docs/measure.py              # all of them: about two minutes on a quiet machine
-    python docs/measure.py drift demo   # some
+    python docs/measure.py                 # all: half an hour on a quiet machine, mostly for `spark`
+    python docs/measure.py drift compare   # some
 
 A table stands in a page between `<!-- measured: NAME -->` and `<!-- end -->`. Figures that are no
 times depend on the seed alone; tests/test_docs.py compares those of the README with a fresh run.
@@ -56,9 +56,9 @@ def run(command: str, source: Path = ROOT / "src") -> Any:
     return json.loads(done.stdout)
 
 
-def demo() -> str:
+def compare() -> str:
     """Without times, so that every machine gets the same table."""
-    command = "evenflow demo --json"
+    command = "evenflow compare --json"
     rows = [
         [f"`{r['grouping']}`", _times(r["worst_window"]), f"{r['replication']:.2f}"]
         for r in run(command)["results"]
@@ -140,6 +140,62 @@ def kernels() -> str:
     )
 
 
+def simulation() -> str:
+    """The whole simulator, not the schemes alone, over the length of the stream."""
+    command = "python -m benchmarks.simulation --json"
+    done = subprocess.run(
+        [sys.executable, *shlex.split(command)[1:]],
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+    )
+    answer = json.loads(done.stdout)
+    rows = [
+        [
+            f"{row['messages']:,}",
+            *(f"{row[part]:.1f}" for part in ("whole", "making", "routing", "rest")),
+            f"{row['messages_per_second'] / 1e6:.1f}",
+            f"{row['messages_per_second_without_making'] / 1e6:.1f}",
+        ]
+        for row in answer["rows"]
+    ]
+    headings = [
+        "messages", "ns a message", "making the stream", "routing", "the rest", "million a second",
+        "stream already made",
+    ]  # fmt: skip
+    return _shown(
+        [command],
+        _table(headings, rows),
+        f"The dearest length costs {answer['dearest_to_cheapest']:.2f} times as much a message as the "
+        f"cheapest. {_machine()}",
+    )
+
+
+def spark() -> str:
+    """Every measurement of the engine: its words, its table, its goals."""
+    command = "evenflow bench spark --full --json"
+    answer = run(command)
+    parts = []
+    for name, found in answer["measurements"].items():
+        parts += [f"### `{name}`", found["what"]]
+        headings = list(found["figures"][0])
+        rows = [["–" if v is None else str(v) for v in row.values()] for row in found["figures"]]
+        parts.append(_table(headings, rows))
+        goals = [
+            f"- {goal['what']}: **{goal['measured']:.2f}**, "
+            + " ".join(
+                f"{b.replace('_', ' ')} {goal[b]:g}" for b in ("at_least", "at_most") if b in goal
+            )
+            + (" (held)" if goal["held"] else " (not held)")
+            for goal in found["goals"]
+        ]
+        parts += ["\n".join(goals)] if goals else []
+    machine = answer["machine"]
+    return _shown([command], *parts, f"With pyspark {machine['pyspark']}. {_machine()}")
+
+
 def reference_counting() -> str:
     """Kernels as they are, and in a copy of the package whose kernels count references."""
     command, flag = "evenflow bench kernels --json", " _nrt=False,"
@@ -176,7 +232,7 @@ _BOTH = {"steady": STEADY, "drift": DRIFT}
 _MILLION = {"steady": STEADY.replace("2000000", "1000000")}
 
 BLOCKS = {
-    "demo": Block("README.md", demo),
+    "compare": Block("README.md", compare),
     "headline": Block("docs/measuring.md", partial(comparison, HEADLINE)),
     "drift": Block("docs/measuring.md", partial(comparison, DRIFT)),
     "replicas": Block(
@@ -184,6 +240,8 @@ BLOCKS = {
         partial(variants, ["partial-key", "d-choices", "w-choices"], _MILLION),
     ),
     "kernels": Block("docs/measuring.md", kernels),
+    "simulation": Block("docs/measuring.md", simulation),
+    "spark": Block("docs/measuring.md", spark),
     "reference-counting": Block("docs/decisions/0001-kernels.md", reference_counting),
     "sightings": Block("docs/decisions/0004-head-keys.md", partial(variants, _SIGHTED, _BOTH)),
     "patience": Block("docs/decisions/0005-patience.md", partial(variants, _PATIENT, _BOTH)),

@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evenflow.grouping.protocol import GroupingScheme
@@ -31,7 +32,7 @@ from evenflow.spark.sinks import Output, Sink, clear_staging
 from evenflow.spark.state.checkpoint import Checkpoint
 from evenflow.spark.state.manifest import Manifest
 from evenflow.spark.state.segments import Segment
-from evenflow.spark.work import OwnerWork, SplitWork, Store
+from evenflow.spark.work import OwnerWork, SplitWork, Store, filed_reports
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Observation
@@ -94,7 +95,8 @@ class ControlLoop:
         )
         scheme = scheme_of(self.job, plan)
         steps.done("plan")
-        reports = _told(lambda: worked(df, self.job, plan, scheme, batch, store))
+        filed = filed_reports(store, tasks_of(scheme, plan.workers)) if scheme.splits_keys else []
+        reports = _told(lambda: worked(df, self.job, plan, scheme, batch, store), filed)
         steps.done("spark")
         files = [r["output"] for r in reports.state if r["output"]]
         paths = [staging / file["file"] for file in files]
@@ -117,7 +119,7 @@ class ControlLoop:
         )
         checkpoint.commit(manifest)
         steps.done("commit")
-        for path in paths:
+        for path in (*paths, *filed):
             path.unlink(missing_ok=True)
         append_metrics(checkpoint.directory, {**metrics, "durations": steps.seconds})
         if batch % COLLECT_EVERY == COLLECT_EVERY - 1:
@@ -147,17 +149,23 @@ class ControlLoop:
         return plan.followed_by(hot=hot, scheme=choice.scheme, reason=choice.reason)
 
 
-def _told(batch: Callable[[], DataFrame]) -> Reports:
+def _told(batch: Callable[[], DataFrame], filed: Sequence[Path]) -> Reports:
     """Run a batch on Spark; what its tasks have told.
 
     If shuffled rows are lost with their machine and come out otherwise when they are made again, Spark
     goes back; but if tasks of the last stage have ended by then, it gives up and says that the query
-    be run again. Parts of states do come out otherwise: in another order, with other measurements. A
-    batch that is run again gives the same answer, so do what it says.
+    be run again. Parts of states may come out otherwise: sums of floating-point numbers that came in
+    another order. A batch that is run again gives the same answer, so do what it says.
+
+    Parameters:
+        batch: makes the DataFrame of reports.
+        filed: where more reports may lie.
     """
     for left in reversed(range(TRIES)):
         try:
-            return Reports.read(batch().toArrow().column(REPORT).to_pylist())
+            told = batch().toArrow().column(REPORT).to_pylist()
+            more = [file.read_text(encoding="utf-8") for file in filed if file.exists()]
+            return Reports.read([*told, *more])
         except Exception as error:
             if not left or not _GAVE_UP.search(str(error)):
                 raise
@@ -214,7 +222,7 @@ def worked(
     job = replace(job, scheme=None)
     if scheme.splits_keys:
         parts = from_arrow_schema(job.parts_schema())
-        routed = routed.mapInArrow(SplitWork(job, owners), parts)
+        routed = routed.mapInArrow(SplitWork(job, owners, store), parts)
         routed = routed.repartitionById(plan.workers, WORKER)
     schema = f"{REPORT} string" if store is not None else from_arrow_schema(job.output_schema())
     return routed.mapInArrow(OwnerWork(job, scheme.splits_keys, store), schema)

@@ -72,7 +72,6 @@ class Job:
                 pa.field(FINGERPRINT, pa.int64()),
                 *self.key_schema(),
                 *(pa.field(stored(f.name), f.type) for f in self.state_schema()),
-                pa.field(REPORT, pa.string()),
             ]
         )
 

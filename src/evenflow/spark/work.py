@@ -102,10 +102,16 @@ class Tally:
 @dataclass(frozen=True)
 class SplitWork:
     """A `mapInArrow` function of a worker whose keys may have other workers, too: it makes parts of
-    states from this batch alone and hands them to the keys' owners."""
+    states from this batch alone and hands them to the keys' owners.
+
+    Its report goes into a file. Among the parts, its seconds would make them differ whenever Spark
+    runs the task again, and Spark would take that for a mistake and run more of the batch again, or
+    give it up.
+    """
 
     job: Job
     owners: Placement
+    store: Store | None = None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         tally = Tally()
@@ -117,14 +123,10 @@ class SplitWork:
             fingerprints = table.column(FINGERPRINT).to_numpy().view(np.uint64)
             homes = pa.array(self.owners(fingerprints).astype(np.int32))
             table = table.add_column(0, WORKER, homes)
-            table = table.append_column(REPORT, pa.nulls(keys, pa.string()))
             yield from table.cast(self.job.parts_schema()).combine_chunks().to_batches()
-        worker = _partition()
-        schema = self.job.parts_schema()
-        report = tally.report(stage="work", worker=worker, keys=keys)
-        row: dict[str, list[Any]] = {name: [None] for name in schema.names}
-        row[WORKER], row[REPORT] = [worker % self.owners.workers], [report]
-        yield from pa.table(row, schema=schema).to_batches()
+        if self.store is not None:
+            worker = _partition()
+            _file_report(self.store, worker, tally.report(stage="work", worker=worker, keys=keys))
 
 
 @dataclass(frozen=True)
@@ -144,11 +146,7 @@ class OwnerWork:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         owner, tally = _partition(), Tally()
         look_up = self._look_up()
-        reports: list[str] = []
-        if self.split:
-            states = _from_parts(self.job, tally, look_up, _without_reports(batches, reports))
-        else:
-            states = _from_rows(self.job, tally, look_up, batches)
+        states = (_from_parts if self.split else _from_rows)(self.job, tally, look_up, batches)
         if self.store is None:
             if states is not None:
                 output = emitted(self.job, states)
@@ -156,17 +154,15 @@ class OwnerWork:
             return
         stored_at = time.perf_counter()
         written = _write(self.job, self.store, owner, states)
-        reports.append(
-            tally.report(
-                stage="state",
-                worker=owner,
-                keys=0 if states is None else states.num_rows,
-                split=self.split,
-                write_seconds=time.perf_counter() - stored_at,
-                **written,
-            )
+        report = tally.report(
+            stage="state",
+            worker=owner,
+            keys=0 if states is None else states.num_rows,
+            split=self.split,
+            write_seconds=time.perf_counter() - stored_at,
+            **written,
         )
-        yield pa.record_batch([pa.array(reports, pa.string())], names=[REPORT])
+        yield pa.record_batch([pa.array([report], pa.string())], names=[REPORT])
 
     def _look_up(self) -> Callable[[Keys], tuple[pa.Table, np.ndarray]] | None:
         if self.store is None or not self.store.segments:
@@ -289,17 +285,20 @@ def _write_output(output: pa.Table, file: Path) -> None:
         os.fsync(content.fileno())
 
 
-def _without_reports(
-    batches: Iterator[pa.RecordBatch], reports: list[str]
-) -> Iterator[pa.RecordBatch]:
-    """The batches without the rows that carry reports, which are put into `reports`."""
-    for batch in batches:
-        report = batch.column(batch.schema.get_field_index(REPORT))
-        if report.null_count == len(report):
-            yield batch
-            continue
-        reports += report.drop_null().to_pylist()
-        yield batch.filter(report.is_null())
+def filed_reports(store: Store, workers: int) -> list[Path]:
+    """The files in which the workers of a batch report, where keys are split."""
+    return [
+        Path(store.staging) / f"{store.batch:010d}-work-{worker:05d}.json"
+        for worker in range(workers)
+    ]
+
+
+def _file_report(store: Store, worker: int, report: str) -> None:
+    file = filed_reports(store, worker + 1)[worker]
+    unfinished = file.with_name(f"{file.name}.{uuid4().hex}")
+    with explained("write", file):
+        unfinished.write_text(report, encoding="utf-8")
+        unfinished.rename(file)
 
 
 def _stored_names(job: Job) -> list[str]:

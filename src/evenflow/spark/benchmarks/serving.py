@@ -1,0 +1,59 @@
+"""An operator that serves: it counts, and takes its time for every message."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+from uuid import uuid4
+
+import pyarrow as pa
+
+from evenflow.operators import Aggregates, Operator, Rows, count
+from evenflow.operators.groups import I64
+
+_COUNT = Aggregates(n=count())
+
+
+@dataclass(frozen=True)
+class Serving(Operator):
+    """Counts messages, and sleeps so many seconds for each.
+
+    Parameters:
+        seconds: for one message.
+        log: a directory to which every call adds a file: when it began and ended, for how many
+            messages.
+    """
+
+    name: ClassVar[str] = "serving"
+
+    seconds: float
+    log: str
+
+    def columns(self) -> Sequence[str]:
+        return ()
+
+    def state_schema(self, rows: pa.Schema) -> pa.Schema:
+        return _COUNT.state_schema(rows)
+
+    def output_schema(self, rows: pa.Schema) -> pa.Schema:
+        return _COUNT.output_schema(rows)
+
+    def update(self, rows: Rows, state: pa.Table) -> pa.Table:
+        began = time.time()
+        time.sleep(len(rows) * self.seconds)
+        served = {"began": began, "ended": time.time(), "rows": len(rows)}
+        (Path(self.log) / f"{uuid4().hex}.json").write_text(json.dumps(served))
+        return _COUNT.update(rows, state)
+
+    def merge(self, a: pa.Table, b: pa.Table) -> pa.Table:
+        return _COUNT.merge(a, b)
+
+    def merge_groups(self, states: pa.Table, group: I64, n: int) -> pa.Table:
+        return _COUNT.merge_groups(states, group, n)
+
+    def emit(self, keys: pa.Table, state: pa.Table) -> pa.Table:
+        return _COUNT.emit(keys, state)
