@@ -1,0 +1,123 @@
+"""A driver killed over and over, and started again each time, until all files are worked on."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from exactly_once.processes import Driver, names_in, wait_for
+from exactly_once.stream import add_files, check_all
+
+#: Moments of a batch at which to kill, in their order: where a new file of the moment appears.
+MOMENTS: dict[str, str] = {
+    "batch begun": "ckpt/spark/offsets",
+    "plan fixed": "ckpt/evenflow/plans",
+    "segment written": "ckpt/evenflow/segments",
+    "output staged": "out/_evenflow/staging",
+    "output delivered": "out",
+    "manifest committed": "ckpt/evenflow/manifests",
+    "batch ended": "ckpt/spark/commits",
+}
+
+
+@dataclass
+class Killing:
+    """What happened."""
+
+    kills: Counter[str] = field(default_factory=Counter)
+    batches: int = 0
+    files: int = 0
+    seconds: float = 0.0
+
+    def __str__(self) -> str:
+        moments = ", ".join(f"{count} {moment}" for moment, count in sorted(self.kills.items()))
+        return (
+            f"{self.kills.total()} kills ({moments}) in {self.seconds:.0f} s: {self.files} files in "
+            f"{self.batches} batches, nothing lost, nothing twice"
+        )
+
+
+def run_and_kill(
+    directory: Path,
+    kills: int,
+    schemes: Sequence[str],
+    seed: int = 0,
+    say: Callable[[str], object] = lambda _: None,
+) -> Killing:
+    """Run a query over a stream and kill its driver so many times; then let it end and check all.
+
+    Every second kill takes the Python driver alone: the JVM goes on for a moment, and so do tasks.
+
+    Parameters:
+        directory: an empty one, for input, checkpoint and output.
+        kills: how many.
+        schemes: the grouping schemes; each driver has one of them, and other workers than the last.
+        seed: of the data and of the moments.
+        say: told of every kill.
+    """
+    rng = random.Random(seed)
+    files, checkpoint, output = (directory / name for name in ("in", "ckpt", "out"))
+    told = Killing()
+    began = time.monotonic()
+
+    def another() -> Driver:
+        settings = ("--scheme", rng.choice(schemes), "--workers", rng.randint(1, 4))
+        lingering.append(Driver(files, checkpoint, output, *settings))
+        return lingering[-1]
+
+    def more_files() -> None:
+        add_files(files, told.files, told.files + 12, seed)
+        told.files += 12
+
+    lingering: list[Driver] = []
+    more_files()
+    try:
+        while told.kills.total() < kills:
+            driver = another()
+            moment = _pick(rng, told.kills.total())
+            if not _reached(rng, moment, directory, driver):
+                code, said = driver.wait()
+                assert code == 0, said
+                more_files()
+                continue
+            alone = told.kills.total() % 2 == 1
+            driver.kill(everybody=not alone)
+            told.kills[moment] += 1
+            say(f"kill {told.kills.total()}: {moment}{', the driver alone' * alone}")
+        code, said = another().wait()
+        assert code == 0, said
+    finally:
+        for driver in lingering:
+            driver.__exit__()
+    told.batches = check_all(files, checkpoint, output)
+    told.seconds = time.monotonic() - began
+    return told
+
+
+def _pick(rng: random.Random, number: int) -> str:
+    """Each moment in turn, and every fourth time any moment at all."""
+    moments = list(MOMENTS)
+    return "any moment" if number % 4 == 3 else moments[(number * 3 + number // 8) % len(moments)]
+
+
+def _reached(rng: random.Random, moment: str, directory: Path, driver: Driver) -> bool:
+    """Wait for a moment; False if the driver ends before it."""
+    if moment == "any moment":
+        # Three times of ten while it starts, else from its first batch to some batches later.
+        first = directory / MOMENTS["batch begun"]
+        before = names_in(first)
+        starting = rng.random() < 0.3
+        if not starting and not wait_for(lambda: bool(names_in(first) - before), driver):
+            return False
+        end = time.monotonic() + rng.uniform(0, 8 if starting else 3)
+        return wait_for(lambda: time.monotonic() >= end, driver)
+    watched = directory / MOMENTS[moment]
+    before, wanted = names_in(watched), rng.randint(1, 2)
+    if not wait_for(lambda: len(names_in(watched) - before) >= wanted, driver):
+        return False
+    time.sleep(rng.choice([0, 0, 0.001, 0.01]))
+    return driver.running

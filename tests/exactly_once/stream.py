@@ -1,0 +1,180 @@
+"""A skewed stream of small files, and what any run over it must say."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import evenflow as ef
+from evenflow.operators import Aggregates
+from evenflow.spark.job import Job
+from evenflow.spark.placement import Placement
+from evenflow.spark.routing import fingerprints_of
+from evenflow.spark.state.checkpoint import Checkpoint
+from evenflow.spark.state.segments import StateReader
+from evenflow.spark.state.verification import verify
+
+ROWS = pa.schema([("page", pa.string()), ("ms", pa.int64()), ("user", pa.int64())])
+SPARK_SCHEMA = "page string, ms long, user long"
+#: Keys that break what takes text for harmless: HTML, line ends, a null byte, nothing at all.
+HOSTILE = [
+    *("<script>alert('x')</script>", "a\nb", "a\r\nb", "a\x00b", "", "日本語", "🙂", "\u2028"),
+    *(
+        '"quoted"',
+        "back\\slash",
+        "a\tb",
+        "'; DROP TABLE t; --",
+        "e\u0301",
+        "é",
+        "\x1b[31m",
+        "\ufeff",
+    ),
+]
+
+
+def aggregates() -> dict[str, ef.operators.Aggregate]:
+    return {"hits": ef.count(), "ms_in_all": ef.sum("ms"), "users": ef.distinct("user")}
+
+
+def part(number: int, seed: int, rows: int = 400, keys: int = 300) -> pa.Table:
+    """The rows of one file: a third of one key, hostile keys and null, many rare keys."""
+    rng = np.random.default_rng([seed, number])
+    rare = rng.integers(0, keys, rows)
+    kind = rng.random(rows)
+    pages = [
+        "hot"
+        if k < 0.33
+        else None
+        if k < 0.36
+        else HOSTILE[r % len(HOSTILE)]
+        if k < 0.5
+        else f"page {r}"
+        for k, r in zip(kind.tolist(), rare.tolist(), strict=True)
+    ]
+    ms = [None if i % 11 == 0 else int(i) for i in rng.integers(-1000, 1000, rows)]
+    users = rng.integers(0, 40, rows).tolist()
+    return pa.table({"page": pages, "ms": ms, "user": users}, schema=ROWS)
+
+
+def add_files(directory: Path, first: int, last: int, seed: int, **size: int) -> None:
+    """Files `first` … `last - 1` of the stream, each there whole or not at all."""
+    directory.mkdir(exist_ok=True)
+    for number in range(first, last):
+        unfinished = directory.parent / f"{number}.unfinished"
+        pq.write_table(part(number, seed, **size), unfinished)
+        unfinished.rename(directory / f"{number:05d}.parquet")
+
+
+class Truth:
+    """The batch oracle: plain Python over rows, one key at a time."""
+
+    def __init__(self) -> None:
+        self._hits: dict[str | None, int] = defaultdict(int)
+        self._ms: dict[str | None, int | None] = {}
+        self._users: dict[str | None, set[int]] = defaultdict(set)
+
+    def add(self, table: pa.Table) -> set[str | None]:
+        """Take rows in; the keys that they touch."""
+        touched = set()
+        for row in table.to_pylist():
+            page, ms = row["page"], row["ms"]
+            touched.add(page)
+            self._hits[page] += 1
+            before = self._ms.setdefault(page, None)
+            if ms is not None:
+                self._ms[page] = ms + (before or 0)
+            self._users[page].add(row["user"])
+        return touched
+
+    def rows(self, pages: set[str | None] | None = None) -> list[tuple]:
+        """What is known of these keys, or of all."""
+        wanted = self._hits.keys() if pages is None else pages
+        return in_order((p, self._hits[p], self._ms[p], len(self._users[p])) for p in wanted)
+
+
+def in_order(rows) -> list[tuple]:
+    return sorted(rows, key=repr)
+
+
+def rows_of(table: pa.Table) -> list[tuple]:
+    names = ["page", *aggregates()]
+    return in_order(tuple(row[name] for name in names) for row in table.to_pylist())
+
+
+def batches_of(checkpoint: Path) -> list[list[Path]]:
+    """The files of every batch, as Spark's own logs have them.
+
+    Mostly one a batch. But a driver that dies after a file was noted and before the batch was leaves
+    two to the next batch.
+    """
+    noted: dict[Path, int] = {}
+    for log in (checkpoint / "spark" / "sources" / "0").iterdir():
+        if log.name[0] != "." and log.name.split(".")[0].isdigit():
+            for line in log.read_text().splitlines()[1:]:
+                entry = json.loads(line)
+                noted[Path(entry["path"].removeprefix("file://"))] = entry["batchId"]
+    ends = {}
+    for log in (checkpoint / "spark" / "offsets").iterdir():
+        if log.name.isdigit():
+            last = json.loads(log.read_text().splitlines()[-1])
+            ends[int(log.name)] = last["logOffset"]
+    assert sorted(ends) == list(range(len(ends)))
+    begin, batches = -1, []
+    for batch in range(len(ends)):
+        files = sorted(path for path, offset in noted.items() if begin < offset <= ends[batch])
+        batches.append(files)
+        begin = ends[batch]
+    return batches
+
+
+def check_all(files: Path, checkpoint: Path, output: Path) -> int:
+    """That every row of every file counts once: in each batch's output, in the latest output of each
+    key, and in the state. Gives the number of batches."""
+    batches = batches_of(checkpoint)
+    taken = [path for batch in batches for path in batch]
+    assert sorted(taken) == sorted(files.glob("*.parquet")), "Spark has not taken every file once"
+    assert len({path.name for path in output.glob("batch=*")}) == len(batches)
+    truth, latest = Truth(), {}
+    for batch, paths in enumerate(batches):
+        touched: set[str | None] = set()
+        for path in paths:
+            touched |= truth.add(pq.read_table(path))
+        found = read_output(output / f"batch={batch}")
+        assert rows_of(found) == truth.rows(touched), f"the output of batch {batch}"
+        latest |= {row["page"]: row for row in found.to_pylist()}
+    everything = truth.rows()
+    assert rows_of(pa.Table.from_pylist(list(latest.values()))) == everything, "the latest output"
+    assert rows_of(state_of(checkpoint, [row[0] for row in everything])) == everything, "the state"
+    verdict = verify(checkpoint)
+    assert verdict.intact, verdict.problems
+    last = Checkpoint.open(checkpoint).last()
+    assert last is not None
+    assert last.batch == len(batches) - 1
+    return len(batches)
+
+
+def read_output(directory: Path) -> pa.Table:
+    """The rows of one batch's directory."""
+    return pa.concat_tables(pq.read_table(file, partitioning=None) for file in directory.iterdir())
+
+
+def state_of(checkpoint: Path, pages: list[str | None]) -> pa.Table:
+    """What the committed state says of these keys."""
+    opened = Checkpoint.open(checkpoint)
+    last = opened.last()
+    assert last is not None
+    job = Job(("page",), ROWS, Aggregates(**aggregates()), None, 1)
+    owners = {epoch: Placement.from_json(place) for epoch, place in last.placements.items()}
+    reader = StateReader(opened.segments_directory, last.segments, owners)
+    keys = pa.table({"page": pa.array(pages, pa.string())})
+    prints = fingerprints_of(keys.combine_chunks().to_batches()[0], ("page",))
+    states, known = reader.look_up(prints, keys.rename_columns(["k0"]))
+    assert known.all(), "a key has no state"
+    states = states.rename_columns([name.removeprefix("s_") for name in states.column_names])
+    emitted = job.operator.emit(keys, states.cast(job.state_schema()))
+    return emitted.add_column(0, "page", keys.column("page"))
