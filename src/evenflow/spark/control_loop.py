@@ -22,7 +22,7 @@ from evenflow.grouping.protocol import GroupingScheme
 from evenflow.model import InputError
 from evenflow.model.plan import Plan
 from evenflow.planning.choosing import choose
-from evenflow.spark.job import REPORT, WORKER, Job
+from evenflow.spark.job import FINGERPRINT, REPORT, WORKER, Job
 from evenflow.spark.journal import append_metrics, fixed_plan, forget_plans
 from evenflow.spark.native_routing import can_route, routed_by_owner
 from evenflow.spark.observing import Reports, batch_metrics, remembered
@@ -216,6 +216,8 @@ def worked(
     routed = _routed(df.select(*columns), route)
     if loads is not None:
         routed = routed.observe(loads, *_row_counts(tasks))
+    if store is None and not scheme.splits_keys:
+        routed = routed.drop(FINGERPRINT)  # only those ask for it who hand states on or store them
     # The worker's number has done its duty; Python need not be handed it for every row.
     routed = routed.repartitionById(tasks, WORKER).drop(WORKER)
     # Tasks that do not route get no scheme: to unpickle one, they would have to load the compiler.
@@ -254,8 +256,6 @@ def _routed(rows: DataFrame, route: Route) -> DataFrame:
 
 def _routed_schema(rows: DataFrame) -> Any:
     from pyspark.sql.types import IntegerType, LongType, StructField, StructType
-
-    from evenflow.spark.job import FINGERPRINT
 
     return StructType(
         [

@@ -44,7 +44,10 @@ def keyed_rows(job: Job, table: pa.Table) -> tuple[Keys, Rows]:
     rows = table.select(job.rows.names).cast(job.rows)
     group, first = group_rows([rows.column(name) for name in job.key])
     keys = rows.select(list(job.key)).take(pa.array(first))
-    fingerprints = table.column(FINGERPRINT).to_numpy()[first].view(np.uint64)
+    # Rows whose states are neither handed on nor stored come without fingerprints.
+    fingerprints = np.zeros(len(first), np.uint64)
+    if FINGERPRINT in table.column_names:
+        fingerprints = table.column(FINGERPRINT).to_numpy()[first].view(np.uint64)
     named = keys.rename_columns(job.key_schema().names)
     return Keys(fingerprints, named), Rows(rows, group, keys)
 
