@@ -131,6 +131,8 @@ def test_full_runs_have_the_papers_numbers_of_messages():
         for cell in expand(figure, quick=False):
             if cell["kind"] == "routing" and cell["workload"]["name"] in lengths:
                 assert cell["workload"]["messages"] == lengths[cell["workload"]["name"]]
+            if cell["kind"] == "analysis":
+                assert cell["parameters"].get("messages", 10_000_000) == 10_000_000
 
 
 def test_figures_1_11_and_12_share_their_runs():
@@ -185,6 +187,122 @@ def test_claims_follow_the_rows(rows):
     for id in ("ours-below-01-percent", "wc-best-and-constantly-low", "two-choices-do-not-scale"):
         assert before[id] is True
         assert after[id] is False
+
+
+# --- made-up rows: a claim must be able to hold and to fail ---------------------------------------
+
+
+def held(id, **rows):
+    [function] = [one.function for one in claims_of(PAPER) if one.id == id]
+    return function(rows).held
+
+
+def replicas(pkg, d_c, w_c, sg=1_000, **more):
+    """The four rows that `memory` gives for a setting."""
+    return [
+        {
+            "grouping": grouping,
+            "how": how,
+            "memory": count,
+            "memory_pkg": pkg,
+            "memory_sg": sg,
+            "more_than_pkg": 100 * (count / pkg - 1),
+            **more,
+        }
+        for how in ("formula", "simulated")
+        for grouping, count in (("d-choices", d_c), ("w-choices", w_c))
+    ]
+
+
+@pytest.mark.parametrize(
+    ("d", "counts", "verdict"),
+    [
+        (5, (100, 101, 102), True),
+        (5, (100, 102, 102), False),  # as much as W-C is not less
+        (5, (100, 100, 102), False),  # as little as PKG is not more
+        (10, (100, 102, 102), False),  # no setting with 2 < d < n: nothing was tested
+    ],
+)
+def test_d_choices_memory_lies_strictly_between_where_d_does(d, counts, verdict):
+    fig4 = [{"workers": 10, "zipf": 1.4, "d": d}]
+    fig5 = replicas(*counts, workers=10, zipf=1.4)
+    assert held("dc-memory-between-pkg-and-wc", fig4=fig4, fig5=fig5) is verdict
+
+
+@pytest.mark.parametrize(
+    ("moderate", "at_the_end", "verdict"),
+    [
+        ((101, 110), (119, 120), True),
+        ((101, 110), (110, 120), False),
+        ((110, 110), (119, 120), False),
+    ],
+)
+def test_overheads_over_pkg_meet_at_very_high_skew(moderate, at_the_end, verdict):
+    fig5 = [
+        row
+        for n in (50, 100)
+        for z, counts in ((1.0, moderate), (2.0, at_the_end))
+        for row in replicas(100, *counts, workers=n, zipf=z)
+    ]
+    assert held("same-memory-at-very-high-skew", fig5=fig5) is verdict
+
+
+@pytest.mark.parametrize(("twice", "verdict"), [(1_000, True), (950, False)])
+def test_shuffle_needs_twice_the_memory_on_twice_the_workers_at_some_skew(twice, verdict):
+    fig6 = [
+        row
+        for n, z, sg in ((50, 0.1, 500), (100, 0.1, twice), (50, 2.0, 300), (100, 2.0, 400))
+        for row in replicas(100, 110, 120, sg, workers=n, zipf=z)
+    ]
+    assert held("sg-memory-grows-with-workers", fig6=fig6) is verdict
+
+
+@pytest.mark.parametrize(
+    ("first", "verdict"),
+    [
+        ({5: 2.0, 10: 1.6, 50: 1.4, 100: 1.2}, True),
+        ({5: 2.0, 10: 1.8, 50: 1.6, 100: 1.2}, False),  # 1.6 is not modest
+        ({5: 2.0, 10: 1.4, 50: 1.4, 100: 1.2}, False),  # no earlier than on 10 workers
+    ],
+)
+def test_round_robin_gives_way_under_modest_skew_only_at_scale(first, verdict):
+    fig7 = [
+        {
+            "grouping": "round-robin-head",
+            "workers": n,
+            "θn": 1,
+            "zipf": z,
+            "imbalance": 1e-3 if z >= onset else 1e-5,
+        }
+        for n, onset in first.items()
+        for z in (1.0, 1.2, 1.4, 1.6, 1.8, 2.0)
+    ]
+    assert held("rr-gives-way-earlier-at-scale", fig7=fig7) is verdict
+
+
+@pytest.mark.parametrize(("on_20", "verdict"), [(2e-3, True), (5e-4, False)])
+def test_pkg_must_be_uneven_on_20_workers_too(on_20, verdict):
+    imbalance = {5: 1e-6, 10: 1e-6, 20: on_20, 50: 0.03, 100: 0.04}
+    fig1 = [
+        {"grouping": "partial-key", "workload_name": "wp", "workers": n, "imbalance": value}
+        for n, value in imbalance.items()
+    ]
+    assert held("pkg-imbalance-grows-with-scale", fig1=fig1) is verdict
+
+
+@pytest.mark.parametrize(("worst", "verdict"), [(5e-4, True), (6e-4, False)])
+def test_every_run_of_d_choices_is_within_s_epsilon_or_the_claim_fails(worst, verdict):
+    fig11 = [
+        {
+            "grouping": "d-choices",
+            "workload_name": "wp",
+            "workers": 50,
+            "imbalance": value,
+            "seed": seed,
+        }
+        for seed, value in enumerate((1e-5, 1e-5, worst))
+    ]
+    assert held("dc-within-s-epsilon", fig11=fig11) is verdict
 
 
 def test_a_few_real_cells_reach_the_claims(rows):
@@ -250,3 +368,6 @@ def test_smallest_choices_is_the_first_of_all_that_reaches_the_goal():
         if simulate(f"d-choices:choices={d}", stream, 10, 2, 1).imbalance <= found["imbalance_goal"]
     ]
     assert found["smallest"] == min(reached, default=10)
+    own = simulate("d-choices:epsilon=0.001", stream, 10, 2, 1)
+    measured = ("imbalance", "worst_window", "replicas")
+    assert [found[name] for name in measured] == [getattr(own, name) for name in measured]

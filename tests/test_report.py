@@ -295,6 +295,51 @@ def test_colours_can_be_seen_on_white() -> None:
     assert shade("#336699", 1.0) == "#ffffff"
 
 
+def test_an_upright_line_is_named_in_the_legend_where_it_covers_nothing() -> None:
+    plot = Plot(
+        x="workers", y=("imbalance",), lines=({"x": 7, "label": "limit"}, {"y": 0.2, "label": "ε"})
+    )
+    rows = [row("key", workers=n, imbalance=n / 20) for n in (5, 10)]
+    picture = composed((figure(plot), rows))
+    assert "limit" in legend_of(picture)
+    assert "ε" not in legend_of(picture)
+    assert [text.get_text() for axes in picture.axes for text in axes.texts] == ["ε"]
+
+
+def test_a_word_that_says_nothing_alone_is_explained_in_the_panels_title() -> None:
+    plot = Plot(x="workers", y=("imbalance",), panels=("arrivals",))
+    rows = [row("key", workers=5, imbalance=0.1, arrivals=a) for a in ("hourly", "constant")]
+    titles = [panel.title for panel in panels_of(plot, rows)]
+    assert titles == ["hourly arrivals", "constant arrivals"]
+
+
+def test_a_length_that_only_some_streams_have_says_whose_it_is() -> None:
+    plot = Plot(x="workers", y=("imbalance",), panels=("workload_name",))
+    rows = [
+        row("key", workers=5, imbalance=0.1, workload_name="wp", messages=22, sources=1),
+        row("key", workers=5, imbalance=0.1, workload_name="ct", messages=3, sources=1, extra=True),
+    ]
+    assert "22 messages (WP), 1 source" in words_of(composed((figure(plot), rows)))
+    rows[1]["messages"] = 22
+    assert "22 messages, 1 source" in words_of(composed((figure(plot), rows)))
+
+
+def test_a_long_name_of_an_axis_leaves_no_single_word_over() -> None:
+    plot = Plot(x="workers", y=("imbalance",), y_label=("utilisation over the day, max − min",))
+    picture = composed((figure(plot), [row("key", workers=5, imbalance=0.1)]))
+    lines = picture.axes[0].get_ylabel().splitlines()
+    assert len(lines) == 2
+    assert max(map(len, lines)) < 1.5 * min(map(len, lines))
+
+
+@pytest.mark.parametrize(("low", "high"), [(0.0052, 0.0107), (1.02, 1.43), (0.9, 1.85), (3.0, 3.2)])
+def test_a_short_logarithmic_axis_names_at_least_four_ticks(low: float, high: float) -> None:
+    ticks = tick_places(Scale(low, high, log=True))
+    assert 4 <= len(ticks) <= 9
+    assert low <= ticks[0]
+    assert ticks[-1] <= high
+
+
 def test_a_logarithmic_scale_hides_nothing_and_names_at_least_two_ticks() -> None:
     scale = scale_of([0.0, 1e-20, 1e-3, 0.5], log=True)
     placed, below, _ = scale.place(np.array([0.0, 1e-20, 1e-3]))

@@ -157,7 +157,8 @@ def smallest_choices(
     """The d of d-choices, and the smallest d with which hot keys reach the balance of w-choices.
 
     "Reach" is an imbalance of at most s·ε above that of w-choices: the s·ε that d-choices aims at.
-    `formula` is d for the exact probabilities, `picked` the one that source 0 has at the end.
+    `formula` is d for the exact probabilities, `picked` the one that source 0 has at the end; what is
+    measured is d-choices with the d that it picks itself.
     """
     stream = Zipf(zipf, keys, messages, seed)
     goal = simulate("w-choices", stream, workers, sources, seed).imbalance + sources * epsilon
@@ -173,6 +174,8 @@ def smallest_choices(
         "picked": found.details["d"] if found.details["hot_keys"] else 2,
         "smallest": smallest,
         "imbalance": found.imbalance,
+        "worst_window": found.worst_window,
+        "replicas": found.replicas,
         "imbalance_goal": goal,
     }
 

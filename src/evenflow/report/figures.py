@@ -133,7 +133,7 @@ class _Picture:
                 )
                 if level == 0 and panel.title:
                     axes[grid.place(level, i)].set_title(
-                        "\n".join(textwrap.wrap(plain(panel.title), grid.letters_a_panel)),
+                        _in_whole_phrases(plain(panel.title), grid.letters_a_panel),
                         loc="left", fontsize=10,
                     )  # fmt: skip
         self._name_axes(grid, axes, scales)
@@ -258,7 +258,7 @@ class _Picture:
                 self.acrosses[i].name(one, letters=grid.letters_a_panel)
                 one.tick_params(labelsize=9)
                 if grid.is_first_in_row(i):
-                    one.set_ylabel("\n".join(textwrap.wrap(plain(label), 34)), fontsize=10)
+                    one.set_ylabel(_in_even_lines(plain(label), 34), fontsize=10)
                 else:
                     one.tick_params(labelleft=False)
                 if grid.is_lowest(level, i) or (not self.shared_x and level == grid.levels - 1):
@@ -286,8 +286,12 @@ class _Picture:
                 (column_label(y), {"patch": part_look(GREY, i)}) for i, y in enumerate(plot.y)
             ]
         for position, line in enumerate(plot.lines):
+            label = str(line.get("label") or "")
             if isinstance(line.get("y"), str):
-                label = str(line.get("label") or column_label(line["y"]))
+                label = label or column_label(line["y"])
+            elif not _is_fixed(line, "x"):
+                continue
+            if label:
                 entries.append((label, {"look": Look(QUIET, "", reference_dash(position))}))
         return entries
 
@@ -298,14 +302,16 @@ class _Picture:
         own = [row for row in self.rows if not row.get("extra")] or self.rows
         words = []
         if "workload_name" not in said:
-            words += [" and ".join(dict.fromkeys(s for row in own if (s := stream_label(row))))]
+            words += [_streams(own)]
         # Skew and keys are a Zipf stream's parameters; of others they are mere by-products.
         chosen = all(row.get("workload_name") in (None, "zipf") for row in own)
         columns = ("zipf", "keys") if chosen else ()
         for column in (*columns, "messages", "workers", "sources"):
             values = {hashable(row.get(column)) for row in own}
             if column not in said and len(values) == 1 and is_number(own[0].get(column)):
-                words.append(parameter_label(column, own[0]))
+                everywhere = all(row.get(column) == own[0][column] for row in self.rows)
+                of = "" if everywhere else f" ({_streams(own)})"
+                words.append(parameter_label(column, own[0]) + of)
         return ", ".join(word for word in words if word)
 
     def _note(self, notes: Iterable[str]) -> None:
@@ -333,6 +339,42 @@ class _Picture:
         )
         stand_in = [f"stand-in data: {', '.join(streams)}"] if streams else []
         return [*stand_in, *self.notes]
+
+
+def _streams(rows: Rows) -> str:
+    return " and ".join(dict.fromkeys(s for row in rows if (s := stream_label(row))))
+
+
+def _in_whole_phrases(text: str, width: int) -> str:
+    """Wrapped after commas, where that is enough.
+
+    Example:
+        >>> _in_whole_phrases("W-C (w-choices), 100 workers", 24).splitlines()
+        ['W-C (w-choices),', '100 workers']
+    """
+    lines: list[str] = []
+    for phrase in text.replace(", ", ",\n").split("\n"):
+        if lines and len(lines[-1]) + 1 + len(phrase) <= width:
+            lines[-1] += f" {phrase}"
+        else:
+            lines += textwrap.wrap(phrase, width)
+    return "\n".join(lines)
+
+
+def _in_even_lines(text: str, width: int) -> str:
+    """Wrapped into as few lines as `width` allows, none of them a single left-over word.
+
+    Example:
+        >>> _in_even_lines("utilisation over the day, max − min", 34).splitlines()
+        ['utilisation over', 'the day, max − min']
+    """
+    lines = textwrap.wrap(text, width)
+    for narrower in range(width - 1, 0, -1):
+        even = textwrap.wrap(text, narrower)
+        if len(even) > len(lines):
+            break
+        lines = even
+    return "\n".join(lines)
 
 
 def _totals(parts: Sequence[Curve]) -> list[float]:

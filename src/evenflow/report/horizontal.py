@@ -11,14 +11,13 @@ import numpy as np
 import numpy.typing as npt
 
 from evenflow.report.arrangement import Curve, Rows, hashable
-from evenflow.report.scale import Scale, name_ticks, scale_of, tick_places
+from evenflow.report.scale import Scale, name_ticks, scale_of, tick_names, tick_places
 from evenflow.report.style import FAINT, plain
 from evenflow.report.wording import (
     Row,
     column_label,
     is_number,
     scheme_label,
-    short_number,
     stream_label,
     value_label,
 )
@@ -107,7 +106,7 @@ class Across:
         axes.axvline(self.scale.high, color=FAINT, lw=0.9, zorder=1)
         axes.axvspan(self.scale.high, ends, color="#f6f6f6", lw=0, zorder=0)
         ticks = tick_places(self.scale, self.measured)
-        names = [short_number(tick) for tick in ticks]
+        names = tick_names(ticks)
         slot_names = [plain(name, 30) for name in self.slots]
         axes.set_xticks([*ticks, *self.slots.values()], [*names, *slot_names])
         axes.set_xticks([], minor=True)

@@ -178,7 +178,8 @@ def reference_dash(position: int) -> Dash:
 def draw_reference_lines(
     axes: Any, lines: Sequence[Mapping[str, Any]], scale: Scale, named: bool
 ) -> None:
-    """Draws the lines at fixed places, and (`named`) their labels where no data is: to the right.
+    """Draws the lines at fixed places, and (`named`) the labels of level ones where no data is: to
+    the right. An upright line has no such place, and is named in the legend.
 
     A line whose `y` is the name of a column is a curve, and not drawn here.
     """
@@ -196,17 +197,4 @@ def draw_reference_lines(
                         annotation_clip=False,
                     )  # fmt: skip
         elif isinstance(line.get("x"), int | float):
-            axes.axvline(float(line["x"]), **{**look, "ls": DOTTED})
-            if label:
-                text = axes.annotate(
-                    label, (float(line["x"]), 1), xycoords=("data", "axes fraction"),
-                    xytext=(3, -3), textcoords="offset points", va="top", ha="left", rotation=90,
-                    fontsize=8.5, color=QUIET, zorder=7,
-                )  # fmt: skip
-                _halo(text)
-
-
-def _halo(text: Any) -> None:
-    from matplotlib.patheffects import withStroke
-
-    text.set_path_effects([withStroke(linewidth=2.5, foreground="white")])
+            axes.axvline(float(line["x"]), **look)

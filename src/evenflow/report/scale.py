@@ -95,7 +95,7 @@ def _log_scale(seen: F64, margin: float) -> Scale:
     high = math.log10(positive.max())
     low = math.log10(positive.min())
     low = max(low, high - _MOST_DECADES)
-    room = max(margin * (high - low), 0.1)
+    room = max(margin * (high - low), 0.04 if high - low > 0.05 else 0.1)
     hidden = bool(np.any(seen < 10**low * (1 - 1e-9)))
     # What stands at the edge must not look like a value that is there.
     below = max(2.5 * room, 0.4) if hidden else room
@@ -114,7 +114,7 @@ def name_ticks(axis: Any, scale: Scale, places: F64 | None = None) -> None:
 
     ticks = tick_places(scale, places)
     axis.set_major_locator(_fixed(ticks))
-    axis.set_ticklabels([short_number(tick) for tick in ticks])
+    axis.set_ticklabels(tick_names(ticks))
     axis.set_minor_formatter(NullFormatter())
     axis.set_minor_locator(_fixed(_minor_places(scale, ticks)))
     axis.set_tick_params(which="minor", length=2)
@@ -126,6 +126,8 @@ def tick_places(scale: Scale, places: F64 | None = None) -> list[float]:
     Example:
         >>> tick_places(Scale(0.0, 1.0)), tick_places(Scale(0.5, 200.0, log=True))
         ([0.0, 0.2, 0.4, 0.6, 0.8, 1.0], [1.0, 10.0, 100.0])
+        >>> tick_places(Scale(0.005, 0.012, log=True))
+        [0.006, 0.008, 0.01, 0.012]
     """
     from matplotlib.ticker import MaxNLocator
 
@@ -134,13 +136,36 @@ def tick_places(scale: Scale, places: F64 | None = None) -> list[float]:
         if np.all(np.diff(where) > 0.08 * (where[-1] - where[0])):
             return [float(place) for place in places if scale.low <= place <= scale.high]
     if scale.log:
-        for parts in ((1.0,), (1.0, 2.0, 5.0), (1.0, 1.5, 2.0, 3.0, 5.0, 7.0)):
-            ticks = _within(scale, _decades(scale, parts))
-            if len(ticks) > 2:
-                return ticks[:: max(1, round(len(ticks) / 6))] if len(parts) == 1 else ticks
+        ticks = _within(scale, _decades(scale, [1.0]))
+        if len(ticks) > 2:
+            return ticks[:: max(1, round(len(ticks) / 6))]
+        ticks = _within(scale, _decades(scale, [1.0, 2.0, 5.0]))
+        if len(ticks) > 3:
+            return ticks
+    # Less than a decade or so is read like a linear axis: 0.006, 0.008, 0.01.
     whole = places is not None and bool(np.all(places == np.round(places)))
-    locator = MaxNLocator(nbins=6, integer=whole, steps=[1, 2, 2.5, 5, 10])
-    return _within(scale, locator.tick_values(scale.low, scale.high))
+    for most in (6, 9, 12):
+        locator = MaxNLocator(nbins=most, integer=whole, steps=[1, 2, 2.5, 5, 10])
+        ticks = _within(scale, locator.tick_values(scale.low, scale.high))
+        if len(ticks) > 3 or whole:
+            break
+    return ticks
+
+
+def tick_names(ticks: Sequence[float]) -> list[str]:
+    """What stands at the ticks of one axis, written alike.
+
+    Example:
+        >>> tick_names([100.0, 1_000.0, 10_000.0]), tick_names([500.0, 1_000.0])
+        (['100', '1k', '10k'], ['500', '1,000'])
+    """
+    names = [short_number(tick) for tick in ticks]
+    if any(name.endswith(("k", "M", "G")) for name in names):
+        names = [
+            f"{tick / 1e3:.4g}k" if 1e3 <= abs(tick) < 1e4 else name
+            for tick, name in zip(ticks, names, strict=True)
+        ]
+    return names
 
 
 def _decades(scale: Scale, parts: Sequence[float]) -> list[float]:

@@ -44,6 +44,7 @@ _COLUMNS = {
     "zipf": "skew z",
 }
 _SYMBOLS = {"epsilon": "ε", "theta": "θ", "zipf": "z"}
+_AFTER = {"arrivals": " arrivals"}  #: what a word alone would not say
 _COUNTED = ("keys", "messages", "sources", "virtual_workers", "workers")
 _STREAMS = {"ct": "CT", "smalops": "SMALOPS", "tw": "TW", "wp": "WP", "zipf": "Zipf"}
 _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -127,7 +128,7 @@ def parameter_label(column: str, row: Row) -> str:
         return stream_label(row)
     value = row.get(column)
     if isinstance(value, str):
-        return value_label(value)
+        return f"{value_label(value)}{_AFTER.get(column, '')}"
     if column in _COUNTED and isinstance(value, int | float):
         things = column_label(column)
         return f"{number(value)} {things[:-1] if value == 1 else things}"

@@ -17,7 +17,7 @@ from typing import Any
 
 from evenflow.model import InputError
 from evenflow.simulator.experiments.cells import Cell, cost, describe, run_and_time
-from evenflow.simulator.experiments.store import CellStore, digest
+from evenflow.simulator.experiments.store import CellStore, changed_meanwhile, digest
 from evenflow.simulator.workloads import make_workload
 
 Outcome = dict[str, Any]  #: `rows`, and `seconds` that they took
@@ -52,7 +52,8 @@ def run_cells(
     """Digest → outcome of every cell: what is in the store is taken from there, the rest is run.
 
     Guarantee: equal cells run once. A cell is in the store as soon as it is finished, so that a run
-    that is killed loses at most the cells under way.
+    that is killed loses at most the cells under way. Nothing is kept of a cell whose analysis or input
+    file changed under way: an `InputError` says so.
 
     Parameters:
         cells: what to run.
@@ -80,6 +81,8 @@ def run_cells(
     if missing:
         for number, outcome in execute([wanted[name] for name in missing]):
             name = missing[number]
+            if digest(wanted[name]) != name:
+                raise changed_meanwhile(wanted[name])
             store.put(name, wanted[name], outcome)
             outcomes[name] = outcome
             clock.finished(wanted[name], outcome["seconds"])

@@ -54,6 +54,18 @@ def digest(cell: Mapping[str, Any]) -> str:
     return seal.hexdigest()
 
 
+def changed_meanwhile(cell: Mapping[str, Any]) -> InputError:
+    """What to say of a cell whose digest is another now than when its run was planned."""
+    if cell["kind"] == "analysis":
+        what = f"the Python files of {paper_folders().get(cell['paper'], cell['paper'])}"
+    else:
+        what = str(cell["workload"].get("input", "what the run depends on"))
+    return InputError(
+        f"{what} changed while the runs were under way, so that rows of before and after would be "
+        "mixed; run the command again: what is finished and still true is kept"
+    )
+
+
 class CellStore:
     """A folder with one file a finished cell.
 

@@ -14,7 +14,7 @@ from evenflow.simulator.experiments.cells import Row
 from evenflow.simulator.experiments.claims import LedgerEntry
 from evenflow.simulator.experiments.expansion import Run
 from evenflow.simulator.experiments.runner import Outcome
-from evenflow.simulator.experiments.store import digest
+from evenflow.simulator.experiments.store import changed_meanwhile, digest
 
 # A scheme that is balanced only on average is not balanced, and shuffling is balance at the price of
 # memory: whoever reads an imbalance sees the worst window and the replicas beside it.
@@ -23,7 +23,13 @@ _SIDE_BY_SIDE = ("imbalance", "worst_window", "replicas")
 
 def figure_rows(runs: Sequence[Run], outcomes: Mapping[str, Outcome]) -> list[Row]:
     """The rows of a figure's runs, in the order of the declaration, with the figure's labels."""
-    return [{**row, **run.labels} for run in runs for row in outcomes[digest(run.cell)]["rows"]]
+    rows: list[Row] = []
+    for run in runs:
+        outcome = outcomes.get(digest(run.cell))
+        if outcome is None:
+            raise changed_meanwhile(run.cell)
+        rows += [{**row, **run.labels} for row in outcome["rows"]]
+    return rows
 
 
 def write_table(rows: Sequence[Mapping[str, Any]], path: Path) -> None:
