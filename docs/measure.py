@@ -173,29 +173,6 @@ def simulation() -> str:
     )
 
 
-def spark() -> str:
-    """Every measurement of the engine: its words, its table, its goals."""
-    command = "evenflow bench spark --full --json"
-    answer = run(command)
-    parts = []
-    for name, found in answer["measurements"].items():
-        parts += [f"### `{name}`", found["what"]]
-        headings = list(found["figures"][0])
-        rows = [["–" if v is None else str(v) for v in row.values()] for row in found["figures"]]
-        parts.append(_table(headings, rows))
-        goals = [
-            f"- {goal['what']}: **{goal['measured']:.2f}**, "
-            + " ".join(
-                f"{b.replace('_', ' ')} {goal[b]:g}" for b in ("at_least", "at_most") if b in goal
-            )
-            + (" (held)" if goal["held"] else " (not held)")
-            for goal in found["goals"]
-        ]
-        parts += ["\n".join(goals)] if goals else []
-    machine = answer["machine"]
-    return _shown([command], *parts, f"With pyspark {machine['pyspark']}. {_machine()}")
-
-
 def reference_counting() -> str:
     """Kernels as they are, and in a copy of the package whose kernels count references."""
     command, flag = "evenflow bench kernels --json", " _nrt=False,"
@@ -241,7 +218,6 @@ BLOCKS = {
     ),
     "kernels": Block("docs/measuring.md", kernels),
     "simulation": Block("docs/measuring.md", simulation),
-    "spark": Block("docs/measuring.md", spark),
     "reference-counting": Block("docs/decisions/0001-kernels.md", reference_counting),
     "sightings": Block("docs/decisions/0004-head-keys.md", partial(variants, _SIGHTED, _BOTH)),
     "patience": Block("docs/decisions/0005-patience.md", partial(variants, _PATIENT, _BOTH)),

@@ -2,6 +2,7 @@
 
 import datetime as dt
 import math
+import os
 from decimal import Decimal
 
 import numpy as np
@@ -390,7 +391,9 @@ def test_auto_says_which_scheme_and_why_and_changes_its_mind(spark, tmp_path):
     skewed = pa.table({"k": [7] * 900 + list(range(100))})
     (tmp_path / "in").mkdir()
     for i, part in enumerate([even, even, skewed, skewed, even, even, even, even, even]):
-        pq.write_table(part, tmp_path / "in" / f"{i}.parquet")
+        file = tmp_path / "in" / f"{i}.parquet"
+        pq.write_table(part, file)
+        os.utime(file, (1_700_000_000 + i, 1_700_000_000 + i))  # Spark takes the oldest file first
     reader = spark.readStream.schema("k long").option("maxFilesPerTrigger", 1)
     sink = ef.sinks.memory()
     query = ef.keyed(reader.parquet(str(tmp_path / "in")), key="k").balance("auto", workers=8)
