@@ -80,6 +80,7 @@ def test_a_second_driver_is_refused_until_the_first_is_dead(spark, place):
         with pytest.raises(ef.InputError, match=f"in use by process {driver.process.pid} on"):
             place.run(spark)
         driver.kill(everybody=False)
+        driver.wait_until_gone()
         place.run(spark)
     assert place.check() == 3
 

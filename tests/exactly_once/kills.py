@@ -86,6 +86,7 @@ def run_and_kill(
                 continue
             alone = told.kills.total() % 2 == 1
             driver.kill(everybody=not alone)
+            driver.wait_until_gone()
             told.kills[moment] += 1
             say(f"kill {told.kills.total()}: {moment}{', the driver alone' * alone}")
         code, said = another().wait()
