@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections import defaultdict
 from pathlib import Path
 
@@ -61,12 +62,17 @@ def part(number: int, seed: int, rows: int = 400, keys: int = 300) -> pa.Table:
     return pa.table({"page": pages, "ms": ms, "user": users}, schema=ROWS)
 
 
+_FIRST_WRITTEN = 1_700_000_000
+
+
 def add_files(directory: Path, first: int, last: int, seed: int, **size: int) -> None:
     """Files `first` … `last - 1` of the stream, each there whole or not at all."""
     directory.mkdir(exist_ok=True)
     for number in range(first, last):
         unfinished = directory.parent / f"{number}.unfinished"
         pq.write_table(part(number, seed, **size), unfinished)
+        # Spark takes the oldest file first; files of the same moment it takes in any order.
+        os.utime(unfinished, (_FIRST_WRITTEN + number, _FIRST_WRITTEN + number))
         unfinished.rename(directory / f"{number:05d}.parquet")
 
 
