@@ -390,7 +390,7 @@ def test_auto_says_which_scheme_and_why_and_changes_its_mind(spark, tmp_path):
     even = pa.table({"k": list(range(1000))})
     skewed = pa.table({"k": [7] * 900 + list(range(100))})
     (tmp_path / "in").mkdir()
-    for i, part in enumerate([even, even, skewed, skewed, even, even, even, even, even]):
+    for i, part in enumerate([even, even, skewed, skewed, *[even] * 8]):
         file = tmp_path / "in" / f"{i}.parquet"
         pq.write_table(part, file)
         os.utime(file, (1_700_000_000 + i, 1_700_000_000 + i))  # Spark takes the oldest file first
