@@ -22,7 +22,7 @@ from evenflow.grouping.protocol import GroupingScheme
 from evenflow.model import InputError
 from evenflow.model.plan import Plan
 from evenflow.planning.choosing import choose
-from evenflow.spark.job import FINGERPRINT, REPORT, WORKER, Job
+from evenflow.spark.job import FINGERPRINT, REPORT, WORKER, Job, quoted
 from evenflow.spark.journal import append_metrics, fixed_plan, forget_plans
 from evenflow.spark.native_routing import can_route, routed_by_owner
 from evenflow.spark.observing import Reports, batch_metrics, remembered
@@ -210,7 +210,7 @@ def worked(
     from pyspark.sql.pandas.types import from_arrow_schema
 
     routed_by, tasks = _on_spark(scheme, plan.workers)
-    columns = [df[_quoted(name)] for name in job.rows.names]
+    columns = [df[quoted(name)] for name in job.rows.names]
     route = Route(routed_by, tasks, plan.seed, job.key, plan.hot, batch)
     owners = Placement(plan.workers, plan.seed, plan.table.entries)
     routed = _routed(df.select(*columns), route)
@@ -270,10 +270,6 @@ def _row_counts(tasks: int) -> list[Column]:
     from pyspark.sql import functions as F
 
     return [F.count_if(F.col(WORKER) == i).alias(f"worker {i}") for i in range(tasks)]
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
 
 
 def _owners(last: Manifest | None, plan: Plan) -> dict[int, Placement]:

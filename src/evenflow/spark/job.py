@@ -76,6 +76,11 @@ class Job:
         )
 
 
+def quoted(name: str) -> str:
+    """A column's name as Spark's expressions write it, whatever is in it."""
+    return "`" + name.replace("`", "``") + "`"
+
+
 def stored(name: str) -> str:
     """The name of a state column in parts and segments, which no key column has."""
     return f"s_{name}"

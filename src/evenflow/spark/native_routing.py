@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from evenflow.spark.job import FINGERPRINT, WORKER
+from evenflow.spark.job import FINGERPRINT, WORKER, quoted
 from evenflow.spark.placement import MULTIPLIER, salt
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def routed_by_owner(rows: DataFrame, key: Sequence[str], workers: int, seed: int
         workers: how many owners there are.
         seed: of the hash function.
     """
-    names = [_quoted(name) for name in rows.columns]
+    names = [quoted(name) for name in rows.columns]
     types = {field.name: field.dataType.simpleString() for field in rows.schema.fields}
     salted = f"({FINGERPRINT} ^ {_signed(salt(seed))})"
     # Every step is used several times by the next one. As columns of nested projections they are
@@ -65,7 +65,7 @@ def routed_by_owner(rows: DataFrame, key: Sequence[str], workers: int, seed: int
 
 
 def _fingerprint(key: Sequence[tuple[str, str]]) -> str:
-    ones = [_of_column(_quoted(name), kind) for name, kind in key]
+    ones = [_of_column(quoted(name), kind) for name, kind in key]
     return ones[0] if len(ones) == 1 else f"xxhash64({_FROM_ZERO}, {', '.join(ones)})"
 
 
@@ -110,7 +110,3 @@ def _signed(word: int) -> str:
     """A 64-bit word as SQL writes it."""
     number = word - (1 << 64) if word >> 63 else word
     return f"({number + 1}L - 1L)" if number == -(1 << 63) else f"({number}L)"
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

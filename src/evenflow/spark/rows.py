@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from evenflow.operators import Operator, Rows
+from evenflow.operators import Rows
 from evenflow.operators.grouping_rows import group_rows
 from evenflow.spark.job import FINGERPRINT, Job, stored
 
@@ -52,12 +52,6 @@ def keyed_rows(job: Job, table: pa.Table) -> tuple[Keys, Rows]:
     return Keys(fingerprints, named), Rows(rows, group, keys)
 
 
-def no_states(operator: Operator, rows: pa.Schema, n: int) -> pa.Table:
-    """The states of n keys of which nothing is known yet."""
-    schema = operator.state_schema(rows)
-    return pa.table([pa.nulls(n, field.type) for field in schema], schema=_nullable(schema))
-
-
 def as_stored(keys: Keys, states: pa.Table) -> pa.Table:
     """Keys and states side by side, as they are handed on and stored."""
     return pa.table(
@@ -74,7 +68,7 @@ def from_stored(job: Job, table: pa.Table) -> tuple[Keys, pa.Table]:
     key_names, state = job.key_schema().names, job.state_schema()
     fingerprints = table.column(FINGERPRINT).to_numpy().view(np.uint64)
     states = table.select([stored(name) for name in state.names]).rename_columns(state.names)
-    return Keys(fingerprints, table.select(key_names)), states.cast(_nullable(state))
+    return Keys(fingerprints, table.select(key_names)), states.cast(nullable(state))
 
 
 def merged(job: Job, parts: pa.Table) -> pa.Table:
@@ -87,5 +81,6 @@ def merged(job: Job, parts: pa.Table) -> pa.Table:
     return as_stored(distinct, job.operator.merge_groups(states, group, len(first)))
 
 
-def _nullable(schema: pa.Schema) -> pa.Schema:
+def nullable(schema: pa.Schema) -> pa.Schema:
+    """The schema, with nulls allowed: a key that nothing is known of has nothing else."""
     return pa.schema([field.with_nullable(True) for field in schema])

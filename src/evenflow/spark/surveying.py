@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from evenflow.model import KeyCounts, Plan
 from evenflow.planning.choosing import choose
-from evenflow.spark.job import Job
+from evenflow.spark.job import Job, quoted
 from evenflow.spark.routing import fingerprints_of
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class Survey:
 
 def surveyed(df: DataFrame, job: Job, plan: Plan) -> Plan:
     """The plan, with a scheme chosen by how skewed the keys of the whole DataFrame are."""
-    keys = df.select(*(df["`" + name.replace("`", "``") + "`"] for name in job.key))
+    keys = df.select(*(df[quoted(name)] for name in job.key))
     found = keys.mapInArrow(Survey(job.key), "key long, rows long, total boolean").toArrow()
     total = found.column("total").to_numpy(zero_copy_only=False)
     rows = found.column("rows").to_numpy()

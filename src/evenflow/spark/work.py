@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from evenflow.operators import no_state
 from evenflow.operators.grouping_rows import group_rows
 from evenflow.spark.job import FINGERPRINT, REPORT, WORKER, Job, stored
 from evenflow.spark.placement import Placement
@@ -26,7 +27,7 @@ from evenflow.spark.rows import (
     from_stored,
     keyed_rows,
     merged,
-    no_states,
+    nullable,
 )
 from evenflow.spark.state.errors import explained
 from evenflow.spark.state.segments import Segment, StateReader, fold, write_segment
@@ -196,7 +197,7 @@ def _part_of(job: Job, tally: Tally, chunk: pa.Table) -> pa.Table:
     keys, rows = keyed_rows(job, chunk)
     tally.add(keys, rows.group)
     with tally.updating():
-        states = job.operator.update(rows, no_states(job.operator, job.rows, len(keys)))
+        states = job.operator.update(rows, no_state(nullable(job.state_schema()), len(keys)))
     return as_stored(keys, states)
 
 
@@ -227,7 +228,7 @@ def _from_rows(
     for chunk in chunks(batches):
         keys, rows = keyed_rows(job, chunk)
         tally.add(keys, rows.group)
-        states = no_states(job.operator, job.rows, len(keys))
+        states = no_state(nullable(job.state_schema()), len(keys))
         if look_up is not None:
             states = look_up(keys)[0].cast(states.schema)
         if table is not None:
