@@ -1,0 +1,283 @@
+"""The one protocol of planning: what has been seen of each key → where each key goes next.
+
+Paper: "Parallel stream processing against workload skewness and variance", §II. In its words: the
+statistics are c(k), S(k, w), F(k) and h(k); the constraints are θmax and Amax; a proposal is F′.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Protocol, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+
+from evenflow.model import InputError, RoutingTable
+from evenflow.model.validation import check_not_negative, check_whole
+
+F64 = npt.NDArray[np.float64]
+I32 = npt.NDArray[np.int32]
+U64 = npt.NDArray[np.uint64]
+Booleans = npt.NDArray[np.bool_]
+
+_ROUNDING = 1e-9  #: of the average load; sums of many costs are not exact
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """What the intervals before have shown of every key; one row a key, in any order.
+
+    Keys that stand in the routing table belong here also when nothing was seen of them, at cost 0:
+    only keys that are here can be moved back.
+
+    Parameters:
+        keys: fingerprints, each once.
+        costs: c(k), the work of a key in the last interval, in any unit: rows, seconds.
+        state: S(k, w), bytes of state that go along when the key moves.
+        worker: F(k), the worker that has the key now.
+        home: h(k), the worker that has it by hash.
+
+    Example:
+        >>> seen = Statistics.of(costs=[7, 4, 2], worker=[0, 0, 1], home=[0, 0, 0])
+        >>> len(seen), seen.loads(2).tolist()
+        (3, [11.0, 2.0])
+    """
+
+    keys: U64
+    costs: F64
+    state: F64
+    worker: I32
+    home: I32
+
+    def __post_init__(self) -> None:
+        rows = len(self.keys)
+        for name in ("costs", "state", "worker", "home"):
+            column = getattr(self, name)
+            if len(column) != rows:
+                raise InputError(f"{rows} keys, but {len(column)} values of {name}")
+        for name in ("costs", "state"):
+            column = getattr(self, name)
+            if rows and not (np.isfinite(column).all() and column.min() >= 0):
+                raise InputError(f"{name} must be finite and not negative")
+        for name in ("worker", "home"):
+            if rows and getattr(self, name).min() < 0:
+                raise InputError(f"{name} must be numbers of workers, from 0")
+        if len(np.unique(self.keys)) < rows:
+            raise InputError("a key stands twice in the statistics; add its rows up first")
+
+    @classmethod
+    def of(
+        cls,
+        costs: npt.ArrayLike,
+        worker: npt.ArrayLike,
+        home: npt.ArrayLike | None = None,
+        state: npt.ArrayLike | None = None,
+        keys: npt.ArrayLike | None = None,
+    ) -> Statistics:
+        """From anything like arrays. Keys are numbered from 0, states as large as costs, and every
+        key is where its hash puts it, unless given."""
+        cost = np.asarray(costs, np.float64)
+        now = np.asarray(worker, np.int32)
+        return cls(
+            keys=np.arange(len(cost), dtype=np.uint64)
+            if keys is None
+            else np.asarray(keys, np.uint64),
+            costs=cost,
+            state=cost if state is None else np.asarray(state, np.float64),
+            worker=now,
+            home=now if home is None else np.asarray(home, np.int32),
+        )
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def loads(self, workers: int) -> F64:
+        """L(d): the work of each worker."""
+        return np.bincount(self.worker, self.costs, workers)
+
+    def listed(self) -> Booleans:
+        """Which keys are in the routing table: those that are not at home."""
+        listed: Booleans = self.worker != self.home
+        return listed
+
+
+@dataclass(frozen=True)
+class Constraints:
+    """What a plan must keep.
+
+    Only too much load breaks a promise: a worker with little to do delays nobody. (The paper's θ is
+    two-sided, its algorithms relieve overloaded workers only, and so do these.)
+
+    Parameters:
+        workers: how many there are, N_D.
+        theta: θmax: no worker may have more than (1 + θmax) times its share.
+        table_limit: Amax: how many keys may be away from home.
+        weights: the workers' capacities, in any unit; all alike if not given.
+
+    Example:
+        >>> Constraints(2, theta=0.1).limits(100.0).round(6).tolist()
+        [55.0, 55.0]
+    """
+
+    workers: int
+    theta: float = 0.08
+    table_limit: int = 3000
+    weights: tuple[float, ...] | None = None
+
+    def __post_init__(self) -> None:
+        check_whole("the number of workers", self.workers, 1)
+        check_not_negative("θmax", self.theta)
+        check_whole("the routing table's limit", self.table_limit, 0)
+        if self.weights is not None:
+            if len(self.weights) != self.workers:
+                raise InputError(f"{self.workers} workers, but {len(self.weights)} weights")
+            if not all(0 < weight < np.inf for weight in self.weights):
+                raise InputError(f"weights must be finite and above 0, got {self.weights}")
+
+    def shares(self) -> F64:
+        """Each worker's part of the work, in all 1."""
+        if self.weights is None:
+            return np.full(self.workers, 1 / self.workers)
+        weights = np.array(self.weights, np.float64)
+        shares: F64 = weights / weights.sum()
+        return shares
+
+    def limits(self, total: float) -> F64:
+        """Lmax of each worker, where `total` is the work of all."""
+        limits: F64 = (1 + self.theta) * total * self.shares()
+        return limits
+
+    def overload(self, loads: F64) -> float:
+        """How far the worst worker is above its share: 0.1 is a tenth too much."""
+        total = float(loads.sum())
+        if total <= 0:
+            return 0.0
+        return float((loads / (total * self.shares())).max()) - 1
+
+    def check(self, statistics: Statistics) -> None:
+        """Refuse statistics of other workers than these. A key may be now on a worker that is leaving
+        (its number is too high): planners must move it. Its home must be one that stays."""
+        if len(statistics) and statistics.home.max() >= self.workers:
+            raise InputError(
+                f"a key's home is worker {statistics.home.max()}, but there are {self.workers}"
+            )
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """What a planner wants: a worker for every key of the statistics, and what that means.
+
+    Parameters:
+        statistics: what it was made from.
+        constraints: what it had to keep.
+        worker: F′(k).
+        planner: who made it.
+        told: more numbers about how it was found: rounds, trials, errors.
+    """
+
+    statistics: Statistics
+    constraints: Constraints
+    worker: I32
+    planner: str = ""
+    told: dict[str, Any] = field(default_factory=dict)
+
+    def loads(self) -> F64:
+        """The work of each worker that is expected, if keys cost what they did."""
+        return np.bincount(self.worker, self.statistics.costs, self.constraints.workers)
+
+    def overload(self) -> float:
+        """How far the worst worker will be above its share."""
+        return self.constraints.overload(self.loads())
+
+    def moved(self) -> Booleans:
+        """Δ(F, F′): which keys change their worker."""
+        moved: Booleans = self.worker != self.statistics.worker
+        return moved
+
+    def migration_bytes(self) -> float:
+        """M: bytes of state that move."""
+        return float(self.statistics.state[self.moved()].sum())
+
+    def listed(self) -> Booleans:
+        """Which keys will stand in the routing table."""
+        listed: Booleans = self.worker != self.statistics.home
+        return listed
+
+    def table_size(self) -> int:
+        """N_A."""
+        return int(self.listed().sum())
+
+    def table(self) -> RoutingTable:
+        """A′: the explicit owners."""
+        listed = self.listed()
+        keys, workers = self.statistics.keys[listed].tolist(), self.worker[listed].tolist()
+        return RoutingTable(dict(zip(keys, workers, strict=True)))
+
+    def failures(self) -> list[str]:
+        """The constraints that it does not keep, and by how much; empty if it keeps all."""
+        failures = []
+        theta, overload = self.constraints.theta, self.overload()
+        if overload > theta + _ROUNDING:
+            loads, costs = self.loads(), self.statistics.costs
+            limits = self.constraints.limits(float(loads.sum()))
+            worst = int(np.argmax(loads / limits))
+            failures.append(
+                f"worker {worst} is {overload:.1%} above its share where θmax allows {theta:.1%}"
+                + _alone(float(costs.max()), float(limits.max()))
+            )
+        size, limit = self.table_size(), self.constraints.table_limit
+        if size > limit:
+            failures.append(
+                f"the routing table has {size} entries, {size - limit} above its limit of {limit}"
+            )
+        return failures
+
+    def feasible(self) -> bool:
+        """Whether it keeps all constraints."""
+        return not self.failures()
+
+    def reason(self) -> str:
+        """What it does, or what it could not do, in words."""
+        failures = self.failures()
+        if failures:
+            return "the best plan found does not keep all constraints: " + "; ".join(failures)
+        moved = int(self.moved().sum())
+        if not moved:
+            return "every worker is within its limit: nothing moves"
+        before = self.constraints.overload(
+            np.bincount(
+                np.minimum(self.statistics.worker, self.constraints.workers - 1),
+                self.statistics.costs,
+                self.constraints.workers,
+            )
+        )
+        return (
+            f"{moved} keys move with {self.migration_bytes():,.0f} bytes: the worst worker goes from "
+            f"{before:.1%} to {self.overload():.1%} above its share"
+        )
+
+
+def _alone(largest: float, limit: float) -> str:
+    """A remark where no plan could do better."""
+    if largest <= limit:
+        return ""
+    return (
+        f"; one key alone costs {largest:,.4g}, {largest / limit - 1:.1%} above any worker's limit"
+    )
+
+
+@runtime_checkable
+class Planner(Protocol):
+    """Proposes; the controller decides. Frozen, picklable configuration and no state: the same
+    statistics and constraints give the same proposal, on every machine.
+
+    Guarantee: a proposal has a live worker for every key of the statistics. Where no plan keeps all
+    constraints, the best that was found comes back, and `Proposal.failures` says what it breaks.
+    """
+
+    name: ClassVar[str]  #: "mixed"
+    symbol: ClassVar[str]  #: the paper's own word, "Mixed"
+
+    def plan(self, statistics: Statistics, constraints: Constraints) -> Proposal:
+        """Where each key goes next."""
+        ...
