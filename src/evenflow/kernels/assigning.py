@@ -1,0 +1,382 @@
+"""Phases II and III of mixed routing on arrays: who must leave a full worker, and where it goes.
+
+All sums are whole numbers (`Rows.scale`): nothing depends on the order of the rows. The twin of these
+kernels is `evenflow.planning.literal`, the paper's pseudo-code word by word.
+
+What makes them fast, besides orders that are sorted only as far as they are read:
+
+- Candidates are taken in the order of falling cost, and an exchange puts back smaller ones only. So
+  each key is placed at most once, and whoever was too costly to be exchanged once is so for ever.
+- "An exchangeable set exists" needs no search: it does if the keys of a worker that are at least as
+  costly as the candidate, `heavy`, leave room for it. Heavy keys are met once, in the order of cost.
+- A key of at most `light` always fits on the least loaded worker, so only the few that cost more (at
+  most N/θ of them) are ever looked at in that way.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from evenflow.kernels.jit import inlined, kernel
+from evenflow.kernels.lazy_order import comes_before, settle
+
+CANDIDATES, MOVES, UNFIT, MET = range(4)  # `counters`
+
+
+class Crew(NamedTuple):
+    """The workers during one run.
+
+    Parameters:
+        limit: Lmax of each, as a whole number like all work here.
+        weight: its capacity: "least loaded" is by load over weight, then by number.
+        load: what it has now.
+        heavy: the part of it that cannot be exchanged any more.
+        ratio: load over weight.
+        tree: a tournament of the least ratio; `tree[1]` has won.
+        fixed_head: how far the order of keys that never move back has been read.
+        loose_head: the same for the others.
+        tally: room for one number each, all 0.
+    """
+
+    limit: np.ndarray
+    weight: np.ndarray
+    load: np.ndarray
+    heavy: np.ndarray
+    ratio: np.ndarray
+    tree: np.ndarray
+    fixed_head: np.ndarray
+    loose_head: np.ndarray
+    tally: np.ndarray
+
+
+class Desk(NamedTuple):
+    """What one run writes.
+
+    Parameters:
+        taken: how many keys of each row were taken from their worker.
+        candidate, candidate_cost: a heap, the costliest on top.
+        row, worker, amount: the moves: so many keys of that row go to that worker.
+        counters: how many candidates and moves there are, how many keys fitted nowhere, and how many
+            heavy keys have been met.
+    """
+
+    taken: np.ndarray
+    candidate: np.ndarray
+    candidate_cost: np.ndarray
+    row: np.ndarray
+    worker: np.ndarray
+    amount: np.ndarray
+    counters: np.ndarray
+
+
+@inlined
+def _work(rows, row):
+    """The cost of one key of the row as a whole number."""
+    return np.int64(rows.cost[row] * rows.scale + 0.5)
+
+
+@inlined
+def _count(rows, row):
+    return rows.keys_alike[row] if len(rows.keys_alike) else np.int64(1)
+
+
+@kernel
+def total_work(rows):
+    """The work of all keys at this scale."""
+    total = np.int64(0)
+    for row in range(len(rows.cost)):
+        total += _work(rows, row) * _count(rows, row)
+    return total
+
+
+@inlined
+def priority_of(cost, state, by_cost, beta):
+    """ψ: the cost itself, or γ = cost^β / state. Keys without cost come last, and without state first.
+
+    The usual powers are made of multiplications and roots, which are the same on every machine.
+    """
+    if by_cost:
+        return cost
+    if cost == 0.0:
+        return 0.0
+    if beta == 1.5:
+        power = cost * np.sqrt(cost)
+    elif beta == 1.0:
+        power = cost
+    else:
+        power = cost**beta
+    return power / state if state > 0.0 else np.inf
+
+
+@kernel
+def priorities(cost, state, by_cost, beta, out):
+    """ψ of each row."""
+    for row in range(len(cost)):
+        out[row] = priority_of(cost[row], state[row], by_cost, beta)
+
+
+@kernel
+def survey(rows, place, home, light, loads, sizes):
+    """Of the rows at home: loads, and how many there are, of each worker; `sizes` then has the number
+    of rows away from home, and that of heavy ones anywhere."""
+    n = len(loads)
+    for row in range(len(place)):
+        d = place[row]
+        if d != home[row]:
+            sizes[n] += 1
+        else:
+            sizes[d] += 1
+            loads[d] += _work(rows, row) * _count(rows, row)
+        if rows.cost[row] > light:
+            sizes[n + 1] += 1
+
+
+@kernel
+def deal_out(rows, state, place, home, light, by_cost, beta, order, ends, loose, heavy):
+    """Fill `order` by worker with the rows at home, `loose` with all others, and the one group of
+    `heavy` ones."""
+    n_loose = n_heavy = 0
+    for row in range(len(place)):
+        d, cost = place[row], rows.cost[row]
+        if d != home[row]:
+            loose[n_loose] = row
+            n_loose += 1
+        else:
+            at = ends[d]
+            ends[d] = at + 1
+            order.priority[at] = priority_of(cost, state[row], by_cost, beta)
+            order.row[at] = row
+        if cost > light:
+            heavy.priority[n_heavy] = cost
+            heavy.row[n_heavy] = row
+            n_heavy += 1
+
+
+@kernel
+def survey_loose(rows, place, loose, loads, sizes):
+    """Loads and number of the rows `loose` by worker."""
+    for i in range(len(loose)):
+        row = loose[i]
+        loads[place[row]] += _work(rows, row) * _count(rows, row)
+        sizes[place[row]] += 1
+
+
+@kernel
+def deal_out_loose(rows, state, place, loose, by_cost, beta, order, ends):
+    """Fill `order` by worker with the rows `loose`."""
+    for i in range(len(loose)):
+        row = loose[i]
+        at = ends[place[row]]
+        ends[place[row]] = at + 1
+        order.priority[at] = priority_of(rows.cost[row], state[row], by_cost, beta)
+        order.row[at] = row
+
+
+# --- the least loaded worker ----------------------------------------------------------------------
+
+
+@inlined
+def _winner(crew, a, b):
+    """The less loaded of two workers, where −1 is nobody and a comes before b."""
+    if b < 0 or (a >= 0 and crew.ratio[a] <= crew.ratio[b]):
+        return a
+    return b
+
+
+@kernel
+def _start_tournament(crew):
+    n, leaves = len(crew.load), len(crew.tree) // 2
+    for d in range(leaves):
+        crew.tree[leaves + d] = d if d < n else -1
+        if d < n:
+            crew.ratio[d] = crew.load[d] / crew.weight[d]
+    for i in range(leaves - 1, 0, -1):
+        crew.tree[i] = _winner(crew, crew.tree[2 * i], crew.tree[2 * i + 1])
+
+
+@kernel
+def _change_load(crew, d, by):
+    crew.load[d] += by
+    crew.ratio[d] = crew.load[d] / crew.weight[d]
+    i = (len(crew.tree) // 2 + d) // 2
+    while i:
+        crew.tree[i] = _winner(crew, crew.tree[2 * i], crew.tree[2 * i + 1])
+        i //= 2
+
+
+# --- the candidates -------------------------------------------------------------------------------
+
+
+@kernel
+def _push(rows, desk, row):
+    i = desk.counters[CANDIDATES]
+    desk.counters[CANDIDATES] = i + 1
+    cost = rows.cost[row]
+    while i:
+        up = (i - 1) // 2
+        if not comes_before(rows, cost, row, desk.candidate_cost[up], desk.candidate[up]):
+            break
+        desk.candidate[i], desk.candidate_cost[i] = desk.candidate[up], desk.candidate_cost[up]
+        i = up
+    desk.candidate[i], desk.candidate_cost[i] = row, cost
+
+
+@kernel
+def _pop(rows, desk):
+    top = desk.candidate[0]
+    last = desk.counters[CANDIDATES] - 1
+    desk.counters[CANDIDATES] = last
+    row, cost, i = desk.candidate[last], desk.candidate_cost[last], 0
+    while 2 * i + 1 < last:
+        down = 2 * i + 1
+        if down + 1 < last and comes_before(
+            rows,
+            desk.candidate_cost[down + 1],
+            desk.candidate[down + 1],
+            desk.candidate_cost[down],
+            desk.candidate[down],
+        ):
+            down += 1
+        if not comes_before(rows, desk.candidate_cost[down], desk.candidate[down], cost, row):
+            break
+        desk.candidate[i], desk.candidate_cost[i] = desk.candidate[down], desk.candidate_cost[down]
+        i = down
+    desk.candidate[i], desk.candidate_cost[i] = row, cost
+    return top
+
+
+# --- taking keys from a worker --------------------------------------------------------------------
+
+
+@inlined
+def _skip(rows, order, head, d, below):
+    """The place of the first row of the worker's order that is not read and costs less than `below`.
+    Costlier rows, and those without cost, are passed for good."""
+    at = head[d]
+    while at < order.start[d + 1]:
+        settle(rows, order, d, at)
+        cost = rows.cost[order.row[at]]
+        if cost < below and cost * rows.scale + 0.5 >= 1.0:
+            break
+        at += 1
+    head[d] = at
+    return at
+
+
+@kernel
+def _relieve(rows, fixed, loose, crew, desk, d, below, until):
+    """Make candidates of the worker's keys that cost less than `below`, by ψ, until its load is at
+    most `until`."""
+    while crew.load[d] > until:
+        a = _skip(rows, fixed, crew.fixed_head, d, below)
+        b = _skip(rows, loose, crew.loose_head, d, below)
+        has_a, has_b = a < fixed.start[d + 1], b < loose.start[d + 1]
+        if not (has_a or has_b):
+            return
+        if has_a and not (
+            has_b
+            and comes_before(rows, loose.priority[b], loose.row[b], fixed.priority[a], fixed.row[a])
+        ):
+            row, head = fixed.row[a], crew.fixed_head
+        else:
+            row, head = loose.row[b], crew.loose_head
+        work, left = _work(rows, row), _count(rows, row) - desk.taken[row]
+        amount = min(left, (crew.load[d] - until + work - 1) // work)
+        if desk.taken[row] == 0:
+            _push(rows, desk, row)
+        desk.taken[row] += amount
+        crew.load[d] -= amount * work
+        if amount == left:
+            head[d] += 1
+
+
+# --- the two phases -------------------------------------------------------------------------------
+
+
+@kernel
+def _meet_heavy(rows, heavy, place, crew, desk, cost):
+    """Count every key that costs at least `cost` as heavy, on its worker; candidates are counted when
+    they are placed."""
+    at = desk.counters[MET]
+    while at < len(heavy.row):
+        settle(rows, heavy, 0, at)
+        row = heavy.row[at]
+        if rows.cost[row] < cost:
+            break
+        left = _count(rows, row) - desk.taken[row]
+        crew.heavy[place[row]] += left * _work(rows, row)
+        at += 1
+    desk.counters[MET] = at
+
+
+@inlined
+def _choose(rows, fixed, loose, heavy, place, crew, desk, row, work):
+    """The worker for one key, with room made for it: line 4 to 8 of Algorithm 1."""
+    d = crew.tree[1]
+    if crew.load[d] + work <= crew.limit[d]:
+        return d
+    cost = rows.cost[row]
+    _meet_heavy(rows, heavy, place, crew, desk, cost)
+    best = -1
+    for d in range(len(crew.load)):
+        fits = crew.heavy[d] + work <= crew.limit[d]
+        if fits and (best < 0 or crew.ratio[d] < crew.ratio[best]):
+            best = d
+    if best < 0:
+        desk.counters[UNFIT] += 1
+        return crew.tree[1]
+    _relieve(rows, fixed, loose, crew, desk, best, cost, crew.limit[best] - work)
+    return best
+
+
+@inlined
+def _note(desk, row, worker, amount):
+    i = desk.counters[MOVES]
+    desk.row[i], desk.worker[i], desk.amount[i] = row, worker, amount
+    desk.counters[MOVES] = i + 1
+
+
+@kernel
+def relieve_and_assign(rows, fixed, loose, heavy, place, crew, desk):
+    """Phase II on every worker above its limit, then phase III (LLFD) until no candidate is left."""
+    for d in range(len(crew.load)):
+        if crew.load[d] > crew.limit[d]:
+            _relieve(rows, fixed, loose, crew, desk, d, np.inf, crew.limit[d])
+    _start_tournament(crew)
+    while desk.counters[CANDIDATES]:
+        row = _pop(rows, desk)
+        work, amount = _work(rows, row), desk.taken[row]
+        for _ in range(amount):
+            d = _choose(rows, fixed, loose, heavy, place, crew, desk, row, work)
+            _change_load(crew, d, work)
+            crew.heavy[d] += work
+            if amount == 1:
+                _note(desk, row, d, 1)
+            else:
+                crew.tally[d] += 1
+        if amount > 1:
+            for d in range(len(crew.tally)):
+                if crew.tally[d]:
+                    _note(desk, row, d, crew.tally[d])
+                    crew.tally[d] = 0
+
+
+@kernel
+def sum_up(rows, state, worker, home, place, moved_back, desk, n):
+    """How many more entries the table has after the moves than before them, and the bytes of state
+    that move off the n workers that stay; `taken` is emptied for the next run."""
+    entries, migrated = np.int64(0), 0.0
+    for i in range(len(moved_back)):
+        row = moved_back[i]
+        migrated += state[row] * (_count(rows, row) - desk.taken[row])
+    for i in range(desk.counters[MOVES]):
+        row, d, amount = desk.row[i], desk.worker[i], desk.amount[i]
+        if place[row] != home[row]:
+            entries -= amount
+        if d != home[row]:
+            entries += amount
+        if d != worker[row] and worker[row] < n:
+            migrated += state[row] * amount
+    for i in range(desk.counters[MOVES]):
+        desk.taken[desk.row[i]] = 0
+    return entries, migrated
