@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -109,6 +110,13 @@ class TableRouting(Scheme):
         kept = {k: w for k, w in self.table(state).items() if w in roster.ids}
         self.observe(resized, Feedback(plan=RoutingTable(kept)))
         return resized
+
+    def placed(self, state: State, buckets: Sequence[int], table: RoutingTable) -> State:
+        """A state with buckets that were dealt out before, where there are some, and a table."""
+        if buckets:
+            state = state._replace(buckets=np.array(buckets, np.int32))
+        self.observe(state, Feedback(plan=table))
+        return state
 
     def table(self, state: State) -> dict[int, int]:
         """The entries that are in force."""

@@ -18,9 +18,11 @@ class Plan:
     Parameters:
         scheme: the grouping scheme's name, with its parameters after a colon.
         workers: how many workers there are.
-        epoch: grows by one whenever keys change their owner: with the number of workers, the seed or
-            the table.
+        epoch: grows by one whenever keys change their owner: with the number of workers, the seed,
+            the buckets or the table.
         table: explicit owners of a few keys; all others go by hash.
+        buckets: the hash: bucket → worker, once workers have come or gone; empty while every worker has
+            as many neighbouring buckets as any other.
         hot: what the batches before have shown of the hot keys; routers begin with it.
         reason: why the plan is as it is, in words.
     """
@@ -30,12 +32,17 @@ class Plan:
     seed: int = 0
     epoch: int = 0
     table: RoutingTable = field(default_factory=RoutingTable)
+    buckets: tuple[int, ...] = ()
     hot: KeyCounts = field(default_factory=KeyCounts)
     reason: str = ""
 
     def owners(self) -> dict[str, Any]:
         """What decides who owns a key."""
-        return {"workers": self.workers, "seed": self.seed, "table": dict(self.table.entries)}
+        return {**self.hashing(), "table": dict(self.table.entries)}
+
+    def hashing(self) -> dict[str, Any]:
+        """What decides who owns a key that is not in the table."""
+        return {"workers": self.workers, "seed": self.seed, "buckets": self.buckets}
 
     def followed_by(self, **changes: Any) -> Plan:
         """This plan with some changes; the epoch grows if they change who owns a key."""
@@ -50,6 +57,7 @@ class Plan:
             "seed": self.seed,
             "epoch": self.epoch,
             "table": {str(key): worker for key, worker in self.table.entries.items()},
+            "buckets": list(self.buckets),
             "hot": {str(key): count for key, count in self.hot.counts.items()},
             "total": self.hot.total,
             "reason": self.reason,
@@ -71,6 +79,7 @@ class Plan:
             seed=plain["seed"],
             epoch=plain["epoch"],
             table=RoutingTable({int(key): worker for key, worker in plain["table"].items()}),
+            buckets=tuple(plain.get("buckets", ())),
             hot=KeyCounts({int(key): n for key, n in plain["hot"].items()}, plain["total"]),
             reason=plain["reason"],
         )

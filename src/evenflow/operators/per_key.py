@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, TypeAlias
 
@@ -117,6 +118,10 @@ class PerKey(Operator):
 
     def update(self, rows: Rows, state: pa.Table) -> pa.Table:
         """The states after one call a key."""
+        return self.measured(rows, state)[0]
+
+    def measured(self, rows: Rows, state: pa.Table) -> tuple[pa.Table, npt.NDArray[np.float64]]:
+        """The states after one call a key, and the seconds that each call took."""
         names = rows.table.column_names if self._columns is None else self._columns
         columns = {name: one_array(rows.table.column(name)) for name in names}
         plain, holed = _arrays(columns, rows.groups)
@@ -124,6 +129,7 @@ class PerKey(Operator):
         bounds = rows.groups.bounds.tolist()
         update, arrays = self._update, list(plain.items())
         results: list[State | None] = []
+        ended = [time.perf_counter()]
         start = 0
         for key, end, old in zip(keys, bounds[1:], states, strict=True):
             values = {name: array[start:end] for name, array in arrays}
@@ -131,8 +137,9 @@ class PerKey(Operator):
                 if is_holed[len(results)]:
                     values[name] = objects[start:end]
             results.append(update(key, values, old))
+            ended.append(time.perf_counter())
             start = end
-        return _table(results, self._state, f"update ({_name(update)})")
+        return _table(results, self._state, f"update ({_name(update)})"), np.diff(ended)
 
     def merge(self, a: pa.Table, b: pa.Table) -> pa.Table:
         """The states of keys of which two parts are known, by one call a key."""

@@ -8,9 +8,12 @@ from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from evenflow.operators.groups import I64, Groups
+
+F64 = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -73,6 +76,16 @@ class Operator:
         has none yet. What is returned has the same length, order and schema.
         """
         raise NotImplementedError
+
+    def measured(self, rows: Rows, state: pa.Table) -> tuple[pa.Table, F64]:
+        """`update`, and what it has cost for each key: its rows, unless the operator knows better.
+
+        Planners balance these costs. Any unit will do, as long as it is always the same one: an
+        operator whose work is not in proportion to rows (a join, a call of a slow function) tells
+        seconds, or pairs.
+        """
+        costs = np.bincount(rows.group, minlength=rows.n_keys).astype(np.float64)
+        return self.update(rows, state), costs
 
     def merge(self, a: pa.Table, b: pa.Table) -> pa.Table:
         """The states of keys of which two parts are known: row i of `a` and of `b` are one key's."""

@@ -8,11 +8,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
 import pyarrow as pa
 
 from evenflow.model import InputError
 from evenflow.operators.groups import I64
-from evenflow.operators.protocol import Operator, Rows
+from evenflow.operators.protocol import F64, Operator, Rows
 
 
 @dataclass(frozen=True)
@@ -59,10 +60,15 @@ class ServiceTime(Operator):
         return self.operator.output_schema(rows)
 
     def update(self, rows: Rows, state: pa.Table) -> pa.Table:
+        return self.measured(rows, state)[0]
+
+    def measured(self, rows: Rows, state: pa.Table) -> tuple[pa.Table, F64]:
+        """The states, and the service time of each key's rows."""
         began = time.perf_counter()
         after = self.operator.update(rows, state)
         self.sleep(max(0.0, len(rows) * self.seconds - (time.perf_counter() - began)))
-        return after
+        counts = np.bincount(rows.group, minlength=rows.n_keys)
+        return after, counts.astype(np.float64) * self.seconds
 
     def merge(self, a: pa.Table, b: pa.Table) -> pa.Table:
         return self.operator.merge(a, b)

@@ -53,7 +53,8 @@ def choose(mergeable: bool, workers: int, hot: KeyCounts, current: str = "key") 
     times = hottest * workers
     told = f"the hottest key has {hottest:.1%} of the rows, {times:.1f} times a worker's share"
     if not mergeable:
-        return Choice("key", f"{told}; the operator has no merge, so keys cannot be split")
+        whole = "the operator has no merge, so keys cannot be split"
+        return Choice("table", f"{told}; {whole}, but moved")
     limit = TOLERATED * (1 + HYSTERESIS if current == "key" else 1 - HYSTERESIS)
     if fullest <= limit:
         return Choice("key", f"{told}: key grouping is even enough, and the cheapest")

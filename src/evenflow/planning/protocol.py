@@ -93,7 +93,7 @@ class Statistics:
 
     def loads(self, workers: int) -> F64:
         """L(d): the work of each worker."""
-        return np.bincount(self.worker, self.costs, workers)
+        return np.bincount(self.worker, self.costs, workers).astype(np.float64)
 
     def listed(self) -> Booleans:
         """Which keys are in the routing table: those that are not at home."""
@@ -183,7 +183,8 @@ class Proposal:
 
     def loads(self) -> F64:
         """The work of each worker that is expected, if keys cost what they did."""
-        return np.bincount(self.worker, self.statistics.costs, self.constraints.workers)
+        counts = np.bincount(self.worker, self.statistics.costs, self.constraints.workers)
+        return counts.astype(np.float64)
 
     def overload(self) -> float:
         """How far the worst worker will be above its share."""
@@ -244,13 +245,9 @@ class Proposal:
         moved = int(self.moved().sum())
         if not moved:
             return "every worker is within its limit: nothing moves"
-        before = self.constraints.overload(
-            np.bincount(
-                np.minimum(self.statistics.worker, self.constraints.workers - 1),
-                self.statistics.costs,
-                self.constraints.workers,
-            )
-        )
+        staying = np.minimum(self.statistics.worker, self.constraints.workers - 1)
+        loads = np.bincount(staying, self.statistics.costs, self.constraints.workers)
+        before = self.constraints.overload(loads.astype(np.float64))
         return (
             f"{moved} keys move with {self.migration_bytes():,.0f} bytes: the worst worker goes from "
             f"{before:.1%} to {self.overload():.1%} above its share"

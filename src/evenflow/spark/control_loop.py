@@ -15,23 +15,27 @@ import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evenflow.grouping.protocol import GroupingScheme
+from evenflow.grouping.table import TableRouting
 from evenflow.model import InputError
 from evenflow.model.plan import Plan
-from evenflow.planning.choosing import choose
+from evenflow.planning.controller import Controller, Decision, Replanning
 from evenflow.spark.job import FINGERPRINT, REPORT, WORKER, Job, quoted
-from evenflow.spark.journal import append_metrics, fixed_plan, forget_plans
+from evenflow.spark.journal import append_metrics, fixed_plan, forget_plans, wished_workers
 from evenflow.spark.native_routing import can_route, routed_by_owner
-from evenflow.spark.observing import Reports, batch_metrics, remembered
+from evenflow.spark.observing import Reports, batch_metrics
 from evenflow.spark.placement import Placement
+from evenflow.spark.plans import following_plan, moves_of, next_plan, owners_of
 from evenflow.spark.routing import Route
 from evenflow.spark.sinks import Output, Sink, clear_staging
 from evenflow.spark.state.checkpoint import Checkpoint
 from evenflow.spark.state.manifest import Manifest
 from evenflow.spark.state.segments import Segment
+from evenflow.spark.statistics import read_statistics
 from evenflow.spark.work import OwnerWork, SplitWork, Store, filed_reports
 
 if TYPE_CHECKING:
@@ -82,16 +86,18 @@ class ControlLoop:
         if last is not None and last.batch >= batch:
             return  # committed; the driver died before Spark knew
         _check_sequence(self.checkpoint, last, batch)
-        plan = fixed_plan(checkpoint.directory, batch, self._plan(last))
+        workers = wished_workers(checkpoint.directory, self.job.workers)
+        plan = fixed_plan(checkpoint.directory, batch, next_plan(self.job, last, workers))
         staging = self.sink.staging(checkpoint.directory / "staging")
         staging.mkdir(parents=True, exist_ok=True)
         store = Store(
             directory=str(checkpoint.segments_directory),
             segments=() if last is None else tuple(last.segments),
-            owners=_owners(last, plan),
+            owners=owners_of(last, plan),
             epoch=plan.epoch,
             batch=batch,
             staging=str(staging),
+            **moves_of(last, plan),
         )
         scheme = scheme_of(self.job, plan)
         steps.done("plan")
@@ -104,22 +110,30 @@ class ControlLoop:
             Output(batch, paths, self.job.output_schema(), checkpoint.query), df.sparkSession
         )
         steps.done("sink")
-        following = self._following(plan, reports)
+        counted = [staging / r["counted"] for r in reports.state if r.get("counted")]
+        decision = self._decided(plan, scheme, counted)
+        following = following_plan(self.job, plan, reports, decision)
         tasks = tasks_of(scheme, plan.workers)
-        segments = _segments(store.segments, reports)
+        segments = _segments(store, reports)
         metrics = batch_metrics(batch, plan, reports, segments, steps.seconds, tasks)
         metrics["began"] = steps.began
+        metrics["planning"] = None if decision is None else decision.to_dict()
+        steps.done("observe")
         manifest = Manifest(
             batch=batch,
             plan=following.to_dict(),
-            placements={epoch: owners.to_json() for epoch, owners in store.owners.items()},
+            placements={
+                epoch: owners.to_json()
+                for epoch, owners in store.owners.items()
+                if epoch != store.superseded
+            },
             segments=segments,
             output=tuple(files),
             metrics=metrics,
         )
         checkpoint.commit(manifest)
         steps.done("commit")
-        for path in (*paths, *filed):
+        for path in (*paths, *filed, *counted):
             path.unlink(missing_ok=True)
         append_metrics(checkpoint.directory, {**metrics, "durations": steps.seconds})
         if batch % COLLECT_EVERY == COLLECT_EVERY - 1:
@@ -130,23 +144,19 @@ class ControlLoop:
         if self.on_batch is not None:
             self.on_batch({**metrics, "durations": steps.seconds})
 
-    def _plan(self, last: Manifest | None) -> Plan:
-        """What the batch should follow: the last plan, with what the user has changed since."""
-        job = self.job
-        if last is None:
-            return first_plan(job)
-        plan = Plan.from_dict(last.plan)
-        if job.scheme is not None:
-            plan = plan.followed_by(scheme=job.scheme.name, reason="asked for")
-        return plan.followed_by(workers=job.workers, seed=job.seed)
+    def _decided(
+        self, plan: Plan, scheme: GroupingScheme, counted: Sequence[Path]
+    ) -> Decision | None:
+        """What the controller makes of what the workers have counted, where a table routes."""
+        if not isinstance(scheme, TableRouting):
+            return None
+        home = Placement(plan.workers, plan.seed, buckets=plan.buckets)
+        seen = read_statistics(counted)
+        return self._controller.decide(seen, home, plan.table, plan.workers, scheme.limit)
 
-    def _following(self, plan: Plan, reports: Reports) -> Plan:
-        """The plan for the next batch, from what this one has shown."""
-        hot = remembered(plan.hot, reports.hot(), reports.rows)
-        if self.job.scheme is not None:
-            return plan.followed_by(hot=hot)
-        choice = choose(self.job.operator.mergeable, plan.workers, hot, plan.scheme)
-        return plan.followed_by(hot=hot, scheme=choice.scheme, reason=choice.reason)
+    @cached_property
+    def _controller(self) -> Controller:
+        return Controller(self.job.replanning or Replanning())
 
 
 def _told(batch: Callable[[], DataFrame], filed: Sequence[Path]) -> Reports:
@@ -170,14 +180,6 @@ def _told(batch: Callable[[], DataFrame], filed: Sequence[Path]) -> Reports:
             if not left or not _GAVE_UP.search(str(error)):
                 raise
     raise AssertionError("unreachable")
-
-
-def first_plan(job: Job) -> Plan:
-    """The plan of a query that has seen nothing yet."""
-    if job.scheme is not None:
-        return Plan(job.scheme.name, job.workers, job.seed, reason="asked for")
-    reason = "the first batch: nothing is known of the keys yet"
-    return Plan("key", job.workers, job.seed, reason=reason)
 
 
 def scheme_of(job: Job, plan: Plan) -> GroupingScheme:
@@ -211,8 +213,8 @@ def worked(
 
     routed_by, tasks = _on_spark(scheme, plan.workers)
     columns = [df[quoted(name)] for name in job.rows.names]
-    route = Route(routed_by, tasks, plan.seed, job.key, plan.hot, batch)
-    owners = Placement(plan.workers, plan.seed, plan.table.entries)
+    route = Route(routed_by, tasks, plan.seed, job.key, plan.hot, batch, plan.table, plan.buckets)
+    owners = Placement.of(plan)
     routed = _routed(df.select(*columns), route)
     if loads is not None:
         routed = routed.observe(loads, *_row_counts(tasks))
@@ -221,7 +223,7 @@ def worked(
     # The worker's number has done its duty; Python need not be handed it for every row.
     routed = routed.repartitionById(tasks, WORKER).drop(WORKER)
     # Tasks that do not route get no scheme: to unpickle one, they would have to load the compiler.
-    job = replace(job, scheme=None)
+    job = replace(job, scheme=None, replanning=None)
     if scheme.splits_keys:
         parts = from_arrow_schema(job.parts_schema())
         routed = routed.mapInArrow(SplitWork(job, owners, store), parts)
@@ -249,9 +251,15 @@ def _routed(rows: DataFrame, route: Route) -> DataFrame:
     """The rows with worker and fingerprint. Where a key has one owner, by its hash, Spark's own
     expressions know them, and the rows are spared a way through Python."""
     key = [rows.schema[name].dataType for name in route.key]
-    if route.scheme.name == "key" and can_route(key):
+    if _by_hash_alone(route) and can_route(key):
         return routed_by_owner(rows, route.key, route.workers, route.seed)
     return rows.mapInArrow(route, _routed_schema(rows))
+
+
+def _by_hash_alone(route: Route) -> bool:
+    if isinstance(route.scheme, TableRouting):
+        return not (route.table.entries or route.buckets)
+    return route.scheme.name == "key"
 
 
 def _routed_schema(rows: DataFrame) -> Any:
@@ -272,20 +280,19 @@ def _row_counts(tasks: int) -> list[Column]:
     return [F.count_if(F.col(WORKER) == i).alias(f"worker {i}") for i in range(tasks)]
 
 
-def _owners(last: Manifest | None, plan: Plan) -> dict[int, Placement]:
-    """Who owned which key in each epoch that some segment is of, and now."""
-    now = Placement(plan.workers, plan.seed, plan.table.entries)
-    if last is None:
-        return {plan.epoch: now}
-    live = {epoch for segment in last.segments for epoch in segment.epochs}
-    before = {e: Placement.from_json(p) for e, p in last.placements.items() if e in live}
-    return {**before, plan.epoch: now}
-
-
-def _segments(before: tuple[Segment, ...], reports: Reports) -> tuple[Segment, ...]:
+def _segments(store: Store, reports: Reports) -> tuple[Segment, ...]:
+    """The segments after a batch: those that are left, under the epoch that holds now, and new ones."""
     consumed = {file for report in reports.state for file in report["consumed"]}
+    left = [segment for segment in store.segments if segment.file not in consumed]
+    if store.superseded is not None:
+        left = [
+            replace(segment, epochs=store.epochs([segment]))
+            if store.superseded in segment.epochs
+            else segment
+            for segment in left
+        ]
     new = [Segment.from_json(r["segment"]) for r in reports.state if r["segment"]]
-    return (*(segment for segment in before if segment.file not in consumed), *new)
+    return (*left, *new)
 
 
 def _check_sequence(path: str, last: Manifest | None, batch: int) -> None:

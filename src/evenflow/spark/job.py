@@ -13,6 +13,7 @@ from evenflow.operators import Operator
 if TYPE_CHECKING:
     # Work tasks import this module, and must not wait for a compiler that they do not use.
     from evenflow.grouping.protocol import GroupingScheme
+    from evenflow.planning.controller import Replanning
 
 # Columns that travel beside the user's own.
 WORKER = "__evenflow_worker"
@@ -32,6 +33,7 @@ class Job:
         scheme: who gets which message; None to choose by what the data shows.
         workers: how many workers.
         seed: of the hash functions.
+        replanning: when and how a routing table is planned anew, where the scheme has one.
     """
 
     key: tuple[str, ...]
@@ -40,6 +42,7 @@ class Job:
     scheme: GroupingScheme | None
     workers: int
     seed: int = 0
+    replanning: Replanning | None = None
 
     def key_schema(self) -> pa.Schema:
         """The key columns, as they are stored: k0, k1, …"""

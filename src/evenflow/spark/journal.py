@@ -13,6 +13,7 @@ from evenflow.spark.state.errors import explained
 from evenflow.spark.state.manifest import seal, unseal
 
 METRICS = "metrics.jsonl"
+WORKERS = "workers.json"
 
 
 def fixed_plan(directory: Path, batch: int, wanted: Plan) -> Plan:
@@ -37,6 +38,29 @@ def forget_plans(directory: Path, batch: int) -> None:
         number = file.name.partition(".")[0]  # unfinished ones have more after it
         if number.isdigit() and int(number) < batch:
             file.unlink(missing_ok=True)
+
+
+def wish_workers(directory: Path, workers: int, instead_of: int) -> None:
+    """Ask the query with this checkpoint for another number of workers, from its next batch on.
+
+    Parameters:
+        directory: the checkpoint's own.
+        workers: how many.
+        instead_of: how many it was started with. Once it is started with another number, that counts.
+    """
+    file = directory / WORKERS
+    with explained("write", file):
+        write_whole(file, [seal({"workers": workers, "instead_of": instead_of})])
+
+
+def wished_workers(directory: Path, started_with: int) -> int:
+    """How many workers the next batch should have."""
+    file = directory / WORKERS
+    try:
+        wish = unseal(file.read_bytes(), file)
+    except FileNotFoundError:
+        return started_with
+    return int(wish["workers"]) if wish["instead_of"] == started_with else started_with
 
 
 def drop_unfinished(spark_checkpoint: Path) -> None:

@@ -15,15 +15,18 @@ from evenflow.grouping.protocol import GroupingScheme
 from evenflow.model import InputError, Plan
 from evenflow.model.validation import check_whole
 from evenflow.operators import Aggregate, Aggregates, Operator
-from evenflow.spark.control_loop import ControlLoop, first_plan, scheme_of, worked
+from evenflow.spark.control_loop import ControlLoop, scheme_of, worked
 from evenflow.spark.job import AUTO, Job, check_fit
 from evenflow.spark.journal import drop_unfinished
+from evenflow.spark.plans import first_plan
 from evenflow.spark.query import Query
 from evenflow.spark.sinks import Sink
 from evenflow.spark.state.checkpoint import Checkpoint, local_path
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Observation
+
+    from evenflow.planning.controller import Replanning
 
 
 def keyed(df: DataFrame, key: str | Sequence[str]) -> Keyed:
@@ -59,6 +62,7 @@ class Keyed:
     workers: int | None = None
     seed: int = 0
     operator: Operator | None = None
+    replanning: Replanning | None = None
 
     def balance(
         self,
@@ -91,6 +95,23 @@ class Keyed:
         if self.operator is not None and chosen is not None:
             check_fit(self.operator, chosen)
         return replace(self, scheme=chosen, workers=workers, seed=seed)
+
+    def replan(self, planner: str = "mixed", theta: float = 0.08, **parameters: Any) -> Keyed:
+        """Choose when and how keys are moved between batches, where a routing table says who has
+        which key: with the scheme "table", or with "auto" for work that must not split a key.
+
+        Parameters:
+            planner: a planner's name, with its parameters after a colon: "mixed", "mixed:beta=1".
+            theta: no worker should have more than (1 + theta) times its share.
+            parameters: the others of `evenflow.planning.controller.Replanning`.
+        """
+        from evenflow.planning.controller import Replanning
+
+        if self.scheme is not None and self.scheme.name != "table":
+            raise InputError(
+                f'{self.scheme.name!r} has no routing table to plan; balance with "table" or "auto"'
+            )
+        return replace(self, replanning=Replanning(planner, theta, **parameters))
 
     def aggregate(self, **aggregates: Aggregate) -> Keyed:
         """Compute aggregates, a column each: `aggregate(hits=ef.count(), ms=ef.mean("ms"))`."""
@@ -128,6 +149,7 @@ class Keyed:
             scheme=self.scheme,
             workers=self.workers or _cores(self.df),
             seed=self.seed,
+            replanning=self.replanning,
         )
         _check_key_types(job)
         job.output_schema()
@@ -136,11 +158,12 @@ class Keyed:
     def plan(self) -> Plan:
         """How the rows of a batch DataFrame would be spread, and why.
 
-        With the scheme "auto", the key column is read once, here, to see how it is skewed.
+        With the schemes "auto" and "table", the key column is read once, here, to see how it is
+        skewed.
         """
         job = self.job()
         plan = first_plan(job)
-        if job.scheme is not None:
+        if job.scheme is not None and job.scheme.name != "table":
             return plan
         from evenflow.spark.surveying import surveyed
 
@@ -211,7 +234,7 @@ class Keyed:
                 writer = writer.trigger(availableNow=True)
             elif every is not None:
                 writer = writer.trigger(processingTime=every)
-            return Query(writer.start(), path, lock)
+            return Query(writer.start(), path, lock, job.workers)
         except BaseException:
             lock.release()
             raise

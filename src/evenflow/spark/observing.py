@@ -86,7 +86,8 @@ def batch_metrics(
     """One batch as numbers.
 
     `imbalance` is the papers': the fullest worker's share of the rows minus the average's.
-    `replication` is pairs of a worker and a key, over keys.
+    `replication` is pairs of a worker and a key, over keys. `migrated_keys` and `migrated_bytes` are
+    states that owners took over from others, in this batch.
     """
     rows, keys = reports.rows, reports.keys
     loads = [0] * tasks
@@ -108,6 +109,9 @@ def batch_metrics(
         "replicas": replicas,
         "replication": replicas / keys if keys else 1.0,
         "state_bytes": sum(state_bytes.values()),
+        "migrated_keys": sum(r["moved_keys"] for r in reports.state),
+        "migrated_bytes": sum(r["moved_bytes"] for r in reports.state),
+        "table_size": len(plan.table.entries),
         "hot_keys": reports.hot()[:SHOWN],
         "workers": [
             {

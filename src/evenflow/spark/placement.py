@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from evenflow.model import InputError
+from evenflow.model import InputError, Plan
 from evenflow.model.validation import check_whole
 
 I32 = npt.NDArray[np.int32]
@@ -60,6 +60,7 @@ class Placement:
         workers: how many owners there are.
         seed: chooses the hash function.
         table: fingerprint → owner, for a few keys.
+        buckets: the hash's buckets → owners, where they are not dealt out evenly and in order.
 
     Example:
         >>> import numpy as np
@@ -71,12 +72,26 @@ class Placement:
     workers: int
     seed: int = 0
     table: Mapping[int, int] = field(default_factory=dict)
+    buckets: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         check_whole("the number of workers", self.workers, 1)
 
+    @classmethod
+    def of(cls, plan: Plan) -> Placement:
+        """The owners under a plan."""
+        return cls(plan.workers, plan.seed, plan.table.entries, plan.buckets)
+
+    def homes(self, fingerprints: U64) -> I32:
+        """The owners by hash alone."""
+        if not self.buckets:
+            return placement(fingerprints, self.workers, self.seed)
+        dealt = np.array(self.buckets, np.int32)
+        homes: I32 = dealt[placement(fingerprints, len(dealt), self.seed)]
+        return homes
+
     def __call__(self, fingerprints: U64) -> I32:
-        owners = placement(fingerprints, self.workers, self.seed)
+        owners = self.homes(fingerprints)
         if self.table:
             listed = np.array(sorted(self.table), np.uint64)
             at = np.minimum(np.searchsorted(listed, fingerprints), len(listed) - 1)
@@ -88,16 +103,17 @@ class Placement:
     def to_json(self) -> dict[str, Any]:
         """As plain JSON, which has no numbers for keys."""
         table = {str(fingerprint): owner for fingerprint, owner in self.table.items()}
-        return {"workers": self.workers, "seed": self.seed, "table": table}
+        plain = {"workers": self.workers, "seed": self.seed, "table": table}
+        return {**plain, "buckets": list(self.buckets)} if self.buckets else plain
 
     @classmethod
     def from_json(cls, plain: Mapping[str, Any]) -> Placement:
         """From what `to_json` has made. A part that is not known is refused: ignored, it would
         misplace keys."""
-        if set(plain) != {"workers", "seed", "table"}:
+        if set(plain) - {"buckets"} != {"workers", "seed", "table"}:
             raise InputError(
                 f"a placement has workers, seed and table, got {', '.join(sorted(plain))}; read this "
                 "checkpoint with the version of evenflow that wrote it"
             )
         table = {int(fingerprint): owner for fingerprint, owner in plain["table"].items()}
-        return cls(plain["workers"], plain["seed"], table)
+        return cls(plain["workers"], plain["seed"], table, tuple(plain.get("buckets", ())))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from evenflow.spark.journal import read_metrics
+from evenflow.model.validation import check_whole
+from evenflow.spark.journal import read_metrics, wish_workers
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming import StreamingQuery
@@ -25,9 +27,12 @@ class QueryFailed(RuntimeError):
 class Query:
     """A streaming query, under way or ended. A thin hand on Spark's own `StreamingQuery`."""
 
-    def __init__(self, spark_query: StreamingQuery, checkpoint: str, lock: _Lock) -> None:
+    def __init__(
+        self, spark_query: StreamingQuery, checkpoint: str, lock: _Lock, workers: int
+    ) -> None:
         self.spark_query = spark_query  #: Spark's own handle, for all that is not here
         self.checkpoint = checkpoint
+        self.workers = workers  #: as many it was started with
         self._lock = lock
 
     @property
@@ -66,6 +71,13 @@ class Query:
         """End it after what is under way; the next `start` goes on from there."""
         self.spark_query.stop()
         self._lock.release()
+
+    def scale(self, workers: int) -> None:
+        """Go on with another number of workers, from the next batch on. State follows the keys; only
+        those keys move that must, but for the scheme `key`. The number stays after a restart, unless
+        the query is then started with another one than this time."""
+        check_whole("workers", workers, least=1)
+        wish_workers(Path(self.checkpoint) / "evenflow", workers, self.workers)
 
     def metrics(self) -> list[dict[str, Any]]:
         """The metrics of every batch so far."""

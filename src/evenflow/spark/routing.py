@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
 
 from evenflow.grouping.protocol import GroupingScheme
-from evenflow.model import Feedback, KeyCounts
+from evenflow.grouping.table import TableRouting
+from evenflow.model import Feedback, KeyCounts, RoutingTable
 from evenflow.spark.job import FINGERPRINT, WORKER
 
 
@@ -28,6 +29,8 @@ class Route:
     key: tuple[str, ...]
     hot: KeyCounts
     batch: int = 0
+    table: RoutingTable = field(default_factory=RoutingTable)
+    buckets: tuple[int, ...] = ()
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from pyspark import TaskContext
@@ -46,7 +49,9 @@ class Router:
         # Where ties and round-robins begin differs by batch, too: small batches would otherwise all
         # favour the same workers.
         self.state = route.scheme.start(route.workers, route.seed, partition + (route.batch << 20))
-        if route.hot.counts:
+        if isinstance(route.scheme, TableRouting):
+            self.state = route.scheme.placed(self.state, route.buckets, route.table)
+        elif route.hot.counts:
             route.scheme.observe(self.state, Feedback(hot=route.hot))
 
     def routed(self, batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -9,9 +9,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from evenflow.grouping.table import TableRouting
 from evenflow.model import KeyCounts, Plan
+from evenflow.planning.catalogue import make_planner
 from evenflow.planning.choosing import choose
+from evenflow.planning.controller import Replanning
+from evenflow.planning.protocol import Constraints, Statistics
 from evenflow.spark.job import Job, quoted
+from evenflow.spark.placement import Placement
 from evenflow.spark.routing import fingerprints_of
 
 if TYPE_CHECKING:
@@ -62,5 +67,27 @@ def surveyed(df: DataFrame, job: Job, plan: Plan) -> Plan:
     hot = KeyCounts(
         {int(fingerprints[i]): int(counts[i]) for i in top if counts[i]}, int(rows[total].sum())
     )
-    choice = choose(job.operator.mergeable, plan.workers, hot)
-    return plan.followed_by(scheme=choice.scheme, reason=choice.reason, hot=hot)
+    if job.scheme is None:
+        choice = choose(job.operator.mergeable, plan.workers, hot)
+        plan = plan.followed_by(scheme=choice.scheme, reason=choice.reason, hot=hot)
+    return with_table(job, plan, hot) if plan.scheme == TableRouting.name else plan
+
+
+def with_table(job: Job, plan: Plan, hot: KeyCounts) -> Plan:
+    """The plan with a routing table that spreads the hot keys evenly; all others go by hash, and are
+    taken to be even."""
+    keys = np.array(sorted(hot.counts), np.uint64)
+    costs = np.array([hot.counts[key] for key in keys.tolist()], np.float64)
+    home = Placement.of(plan)(keys)
+    limit = TableRouting().limit if job.scheme is None else job.scheme.limit  # type: ignore[attr-defined]
+    policy = job.replanning or Replanning()
+    # No state is there yet, so nothing is saved by leaving a key where it is.
+    planner = make_planner("min-table")
+    proposal = planner.plan(
+        Statistics(keys, costs, costs, home, home), Constraints(plan.workers, policy.theta, limit)
+    )
+    if proposal.table_size() > limit:
+        return plan
+    told = f"{proposal.table_size()} hot keys by a routing table"
+    reason = f"{plan.reason}; {told}" if plan.reason else told
+    return plan.followed_by(table=proposal.table(), reason=reason)

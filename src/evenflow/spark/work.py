@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 from uuid import uuid4
@@ -31,6 +32,7 @@ from evenflow.spark.rows import (
 )
 from evenflow.spark.state.errors import explained
 from evenflow.spark.state.segments import Segment, StateReader, fold, write_segment
+from evenflow.spark.statistics import KeyTally, row_bytes
 
 TOP = 64  #: so many of its most frequent keys a worker reports
 
@@ -44,6 +46,25 @@ class Store(NamedTuple):
     epoch: int
     batch: int
     staging: str  #: where output files are written
+    arriving: tuple[
+        int, ...
+    ] = ()  #: keys whose owner changes with this batch, whether or not they have rows
+    superseded: int | None = (
+        None  #: the epoch whose place `epoch` takes: all that moves does so at once
+    )
+    count_keys: bool = False  #: whether workers tell what each key has cost
+
+    def now(self) -> dict[int, Placement]:
+        """Epoch → owners once this batch is done."""
+        owners = dict(self.owners)
+        if self.superseded is not None:
+            owners[self.superseded] = owners[self.epoch]
+        return owners
+
+    def epochs(self, segments: Iterable[Segment]) -> tuple[int, ...]:
+        """The epochs of a segment that this batch makes of some others."""
+        old = {epoch for segment in segments for epoch in segment.epochs} - {self.superseded}
+        return tuple(sorted({self.epoch, *old}))
 
 
 class Tally:
@@ -59,6 +80,8 @@ class Tally:
         self.began = time.perf_counter()
         self._tops: dict[int, tuple[int, str]] = {}
         self._floor = 0
+        self.moved_keys = 0  #: keys that came from other owners with their states
+        self.moved_bytes = 0
 
     def add(self, keys: Keys, group: np.ndarray) -> None:
         """Count the rows of one chunk."""
@@ -146,38 +169,41 @@ class OwnerWork:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         owner, tally = _partition(), Tally()
-        look_up = self._look_up()
-        states = (_from_parts if self.split else _from_rows)(self.job, tally, look_up, batches)
+        counted = KeyTally() if self.store is not None and self.store.count_keys else None
+        reader = self._reader()
+        look_up = None if reader is None else partial(_looked_up, self.job, reader, owner, tally)
+        if self.split:
+            states = _from_parts(self.job, tally, look_up, batches)
+        else:
+            states = _from_rows(self.job, tally, look_up, batches, counted)
         if self.store is None:
             if states is not None:
                 output = emitted(self.job, states)
                 yield from output.combine_chunks().to_batches(max_chunksize=1 << 16)
             return
         stored_at = time.perf_counter()
-        written = _write(self.job, self.store, owner, states)
+        arrived = None if reader is None else _arrived(self.store, reader, owner, tally, states)
+        written = _write(self.job, self.store, owner, states, arrived)
+        if counted is not None:
+            folder = Path(self.store.staging)
+            written["counted"] = counted.write(folder, self.store.batch, owner, states)
         report = tally.report(
             stage="state",
             worker=owner,
             keys=0 if states is None else states.num_rows,
             split=self.split,
             write_seconds=time.perf_counter() - stored_at,
+            moved_keys=tally.moved_keys,
+            moved_bytes=tally.moved_bytes,
             **written,
         )
         yield pa.record_batch([pa.array([report], pa.string())], names=[REPORT])
 
-    def _look_up(self) -> Callable[[Keys], tuple[pa.Table, np.ndarray]] | None:
+    def _reader(self) -> StateReader | None:
         if self.store is None or not self.store.segments:
             return None
-        reader = StateReader(
-            Path(self.store.directory), list(self.store.segments), dict(self.store.owners)
-        )
-
-        def look_up(keys: Keys) -> tuple[pa.Table, np.ndarray]:
-            found, known = reader.look_up(keys.fingerprints, keys.columns)
-            names = self.job.state_schema().names
-            return found.select([stored(n) for n in names]).rename_columns(names), known
-
-        return look_up
+        segments, owners = list(self.store.segments), dict(self.store.owners)
+        return StateReader(Path(self.store.directory), segments, owners)
 
 
 def emitted(job: Job, table: pa.Table) -> pa.Table:
@@ -191,6 +217,43 @@ def emitted(job: Job, table: pa.Table) -> pa.Table:
 
 
 LookUp = Callable[[Keys], tuple[pa.Table, np.ndarray]] | None
+
+
+def _looked_up(
+    job: Job, reader: StateReader, owner: int, tally: Tally, keys: Keys
+) -> tuple[pa.Table, np.ndarray]:
+    """The committed states of some keys, and which of them have one."""
+    found, writer = reader.found(keys.fingerprints, keys.columns)
+    names = job.state_schema().names
+    states = found.select([stored(name) for name in names]).rename_columns(names)
+    others = (writer >= 0) & (writer != owner)
+    if others.any():
+        tally.moved_keys += int(others.sum())
+        tally.moved_bytes += int(row_bytes(states.filter(pa.array(others))).sum())
+    return states, writer >= 0
+
+
+def _arrived(
+    store: Store, reader: StateReader, owner: int, tally: Tally, states: pa.Table | None
+) -> pa.Table | None:
+    """The states of keys that move here with this batch and have no rows in it. They are written down
+    here at once: from now on nobody needs to know where they were before."""
+    moving = np.array(store.arriving, np.uint64)
+    mine = moving[store.owners[store.epoch](moving) == owner] if len(moving) else moving
+    if not len(mine):
+        return None
+    rows = reader.take(mine)
+    if states is not None and rows.num_rows:
+        both = pa.concat_tables([states, rows.select(states.column_names).cast(states.schema)])
+        keys = [name for name in states.column_names if name.startswith("k") and name[1:].isdigit()]
+        _, first = group_rows([both.column(name) for name in keys])
+        new = np.sort(first[first >= states.num_rows]) - states.num_rows
+        rows = rows.take(pa.array(new))
+    if not rows.num_rows:
+        return None
+    tally.moved_keys += rows.num_rows
+    tally.moved_bytes += int(row_bytes(rows).sum())
+    return rows
 
 
 def _part_of(job: Job, tally: Tally, chunk: pa.Table) -> pa.Table:
@@ -221,7 +284,11 @@ def _from_parts(
 
 
 def _from_rows(
-    job: Job, tally: Tally, look_up: LookUp, batches: Iterator[pa.RecordBatch]
+    job: Job,
+    tally: Tally,
+    look_up: LookUp,
+    batches: Iterator[pa.RecordBatch],
+    counted: KeyTally | None = None,
 ) -> pa.Table | None:
     """The new states of all keys of which rows came in: one worker has all rows of a key."""
     table: pa.Table | None = None
@@ -234,7 +301,12 @@ def _from_rows(
         if table is not None:
             states = _overlaid(job, keys, states, table)
         with tally.updating():
-            states = job.operator.update(rows, states)
+            if counted is None:
+                states = job.operator.update(rows, states)
+            else:
+                states, costs = job.operator.measured(rows, states)
+        if counted is not None:
+            counted.add(keys.fingerprints, rows.group, costs)
         table = _latest(job, table, as_stored(keys, states))
     return table
 
@@ -258,24 +330,35 @@ def _latest(job: Job, before: pa.Table | None, after: pa.Table) -> pa.Table:
     return both.take(pa.array(first))
 
 
-def _write(job: Job, store: Store, owner: int, states: pa.Table | None) -> dict[str, Any]:
+def _write(
+    job: Job, store: Store, owner: int, states: pa.Table | None, arrived: pa.Table | None = None
+) -> dict[str, Any]:
     """Write new states and output rows; what was written, for the report."""
-    if states is None or not states.num_rows:
-        return {"segment": None, "consumed": [], "output": None}
-    version = pa.array(np.full(states.num_rows, store.batch, np.int64))
-    new = states.add_column(1, "__version", version)
+    written: dict[str, Any] = {"segment": None, "consumed": [], "output": None}
+    parts = []
+    if states is not None and states.num_rows:
+        parts.append(_versioned(states, store.batch))
+    if arrived is not None:
+        rows = _versioned(arrived.drop_columns(["__version"]), store.batch)
+        parts.append(rows if not parts else rows.cast(parts[0].schema))
+    if not parts:
+        return written
     own = [segment for segment in store.segments if segment.owner == owner]
-    table, consumed = fold(Path(store.directory), own, new)
-    epochs = sorted({store.epoch, *(e for segment in consumed for e in segment.epochs)})
-    segment = write_segment(Path(store.directory), table, owner, tuple(epochs))
-    output = emitted(job, states)
-    name = f"{store.batch:010d}-{owner:05d}-{uuid4().hex}.parquet"
-    _write_output(output, Path(store.staging) / name)
-    return {
-        "segment": segment.to_json(),
-        "consumed": [old.file for old in consumed],
-        "output": {"file": name, "rows": output.num_rows},
-    }
+    # Rows that other owners have taken over can be left behind, once they are theirs alone.
+    table, consumed = fold(Path(store.directory), own, pa.concat_tables(parts), store.now())
+    segment = write_segment(Path(store.directory), table, owner, store.epochs(consumed))
+    written |= {"segment": segment.to_json(), "consumed": [old.file for old in consumed]}
+    if states is not None and states.num_rows:
+        output = emitted(job, states)
+        name = f"{store.batch:010d}-{owner:05d}-{uuid4().hex}.parquet"
+        _write_output(output, Path(store.staging) / name)
+        written["output"] = {"file": name, "rows": output.num_rows}
+    return written
+
+
+def _versioned(states: pa.Table, batch: int) -> pa.Table:
+    version = pa.array(np.full(states.num_rows, batch, np.int64))
+    return states.add_column(1, "__version", version)
 
 
 def _write_output(output: pa.Table, file: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -201,12 +201,13 @@ class _Answers:
         self._fingerprints = fingerprints
         self._keys = keys
         self.version = np.full(len(fingerprints), _NEVER)
+        self.owner = np.full(len(fingerprints), -1)  #: who has written the row
         self._place = np.full(len(fingerprints), -1)
         self._found: list[pa.Table] = []
         self._n_found = 0
 
-    def search(self, container: Container, wanted: I64) -> None:
-        """Look for the keys of the numbers `wanted` in one more segment."""
+    def search(self, container: Container, wanted: I64, owner: int) -> None:
+        """Look for the keys of the numbers `wanted` in one more segment, which is `owner`'s."""
         names = container.schema.names
         keys, state = key_columns(names), state_columns(names)
         if len(keys) != self._keys.num_columns:
@@ -225,6 +226,7 @@ class _Answers:
         # The newest of one key comes last, and is the one that stays in the arrays.
         kept = kept[np.argsort(version[kept], kind="stable")]
         self.version[query[kept]] = version[kept]
+        self.owner[query[kept]] = owner
         self._place[query[kept]] = self._n_found + np.arange(len(kept))
         self._n_found += len(kept)
         self._found.append(rows.select(state).take(pa.array(kept)))
@@ -278,21 +280,44 @@ class StateReader:
 
     def look_up(self, fingerprints: U64, keys: pa.Table) -> tuple[pa.Table, Booleans]:
         """The state of every key, in order, nulls where it has none; and whether it has one."""
+        state, writer = self.found(fingerprints, keys)
+        return state, writer >= 0
+
+    def found(self, fingerprints: U64, keys: pa.Table) -> tuple[pa.Table, I64]:
+        """The state of every key, in order, nulls where it has none; and the owner that has written
+        it, or -1."""
         answers = _Answers(fingerprints, keys)
+        for segment, mine in self._likely(fingerprints):
+            # Newest segments come first: what is found there needs no look into older ones.
+            (wanted,) = np.nonzero(mine & (answers.version < segment.highest_batch))
+            if len(wanted):
+                with open_segment(self._directory, segment) as container:
+                    answers.search(container, wanted, segment.owner)
+        return answers.table(self.state_schema())[0], answers.owner
+
+    def take(self, fingerprints: U64) -> pa.Table:
+        """The newest rows of all keys with these fingerprints, as segments hold them."""
+        parts = []
+        for segment, mine in self._likely(fingerprints):
+            with open_segment(self._directory, segment) as container:
+                hits = container.find(fingerprints[mine])
+                rows = container.take(hits.row)
+            prints = pa.array(fingerprints[mine][hits.query].view(np.int64))
+            parts.append(rows.add_column(0, FINGERPRINT, prints))
+        return newest(pa.concat_tables(parts)) if parts else pa.table({})
+
+    def _likely(self, fingerprints: U64) -> Iterator[tuple[Segment, Booleans]]:
+        """Each segment in which some of these may be, newest first, and which."""
         epochs = {epoch for segment in self._segments for epoch in segment.epochs}
         owners = {epoch: self._placements[epoch](fingerprints) for epoch in epochs}
         present = {epoch: set(np.unique(owner).tolist()) for epoch, owner in owners.items()}
         for segment in self._segments:
             asked = [epoch for epoch in segment.epochs if segment.owner in present[epoch]]
-            if not asked:
-                continue
-            mine = np.logical_or.reduce([owners[epoch] == segment.owner for epoch in asked])
-            # Newest segments come first: what is found there needs no look into older ones.
-            (wanted,) = np.nonzero(mine & (answers.version < segment.highest_batch))
-            if len(wanted):
-                with open_segment(self._directory, segment) as container:
-                    answers.search(container, wanted)
-        return answers.table(self.state_schema())
+            if asked:
+                yield (
+                    segment,
+                    np.logical_or.reduce([owners[epoch] == segment.owner for epoch in asked]),
+                )
 
     def state_schema(self) -> pa.Schema:
         """The state columns."""
@@ -330,7 +355,10 @@ def look_up(
 
 
 def fold(
-    directory: str | Path, segments: Sequence[Segment], new_table: pa.Table
+    directory: str | Path,
+    segments: Sequence[Segment],
+    new_table: pa.Table,
+    placements: Mapping[int, Place] | None = None,
 ) -> tuple[pa.Table, list[Segment]]:
     """The rows of the next segment of an owner, and the segments that it takes the place of.
 
@@ -339,21 +367,30 @@ def fold(
 
     Guarantee: every segment that stays has more than twice the rows of the next newer one, so n rows
     lie in at most log₂ n + 1 segments, and a row is written again O(log n) times. Of each key the
-    newest version stays; nothing else is lost.
+    newest version stays; nothing else is lost, but for rows that have moved away.
 
     Parameters:
         directory: where segments lie.
         segments: those of one owner.
         new_table: the rows of this batch, as for `write_segment`.
+        placements: epoch → owners now, to drop the rows that other owners have taken over.
     """
     tables, consumed, rows = [_checked(new_table)], [], new_table.num_rows
     for segment in sorted(segments, key=lambda segment: -segment.highest_batch):
         if segment.rows > 2 * rows:
             break
-        tables.append(read_segment(directory, segment))
+        tables.append(_kept(read_segment(directory, segment), segment, placements))
         consumed.append(segment)
         rows += segment.rows
     return (newest(pa.concat_tables(tables)) if consumed else tables[0]), consumed
+
+
+def _kept(table: pa.Table, segment: Segment, placements: Mapping[int, Place] | None) -> pa.Table:
+    if placements is None:
+        return table
+    prints = _fingerprints(table)
+    owned = [placements[epoch](prints) == segment.owner for epoch in segment.epochs]
+    return table.filter(pa.array(np.logical_or.reduce(owned)))
 
 
 def newest(table: pa.Table) -> pa.Table:

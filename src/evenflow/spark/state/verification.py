@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from evenflow.model import InputError
 from evenflow.spark.placement import Placement
@@ -16,8 +17,10 @@ from evenflow.spark.state.checkpoint import Checkpoint, content_of, local_path
 from evenflow.spark.state.errors import CheckpointError, damaged
 from evenflow.spark.state.manifest import Manifest, unseal
 from evenflow.spark.state.segments import (
+    FINGERPRINT,
     VERSION,
     Segment,
+    StateReader,
     newest,
     open_segment,
     read_segment,
@@ -83,11 +86,17 @@ def verify(path: str | Path, progress: Progress | None = None) -> Verdict:
             manifests.append(checkpoint.manifest(batch))
     segments = {segment.file: segment for m in manifests for segment in m.segments}
     placements = {epoch: place for m in manifests for epoch, place in m.placements.items()}
+    left_behind: dict[str, pa.Table] = {}
     for done, segment in enumerate(segments.values()):
         if progress is not None:
             progress(segment.file, done, len(segments))
         with _noted(problems, checkpoint.segments_directory / segment.file):
-            verify_segment(checkpoint.segments_directory, segment, placements)
+            stale = verify_segment(checkpoint.segments_directory, segment, placements)
+            if stale.num_rows:
+                left_behind[segment.file] = stale
+    for name, stale in left_behind.items():
+        with _noted(problems, checkpoint.segments_directory / name):
+            _check_taken_over(checkpoint.segments_directory, name, stale, manifests, placements)
     files = len(sealed) + len(batches) + len(segments)
     return Verdict(files, sum(segment.rows for segment in segments.values()), problems)
 
@@ -100,8 +109,9 @@ def _noted(problems: dict[str, str], file: Path) -> Iterator[None]:
         problems[str(file)] = str(error)
 
 
-def verify_segment(directory: Path, segment: Segment, placements: dict[int, Any]) -> None:
-    """Check every byte and every row of a segment; raises `DamagedState` at the first fault."""
+def verify_segment(directory: Path, segment: Segment, placements: dict[int, Any]) -> pa.Table:
+    """Check every byte and every row of a segment; raises `DamagedState` at the first fault. Returns
+    the fingerprints and versions of rows that are not its owner's any more."""
     file = directory / segment.file
     table = read_segment(directory, segment)
     with open_segment(directory, segment) as container:
@@ -123,8 +133,29 @@ def verify_segment(directory: Path, segment: Segment, placements: dict[int, Any]
     owned = np.zeros(segment.rows, bool)
     for epoch in segment.epochs:
         owned |= Placement.from_json(placements[epoch])(fingerprints) == segment.owner
-    if not owned.all():
-        raise damaged(file, f"{int((~owned).sum())} of its rows belong to another owner")
+    return table.select([FINGERPRINT, VERSION]).filter(pa.array(~owned))
+
+
+def _check_taken_over(
+    directory: Path,
+    name: str,
+    stale: pa.Table,
+    manifests: list[Manifest],
+    placements: dict[int, Any],
+) -> None:
+    """Rows that another owner should have must be there, as new or newer: a key that has moved."""
+    manifest = next(m for m in reversed(manifests) if name in {s.file for s in m.segments})
+    places = {epoch: Placement.from_json(place) for epoch, place in placements.items()}
+    reader = StateReader(directory, manifest.segments, places)
+    prints = stale.column(FINGERPRINT).to_numpy().view(np.uint64)
+    found = reader.take(prints)
+    have = found.column(FINGERPRINT).to_numpy().view(np.uint64) if found.num_rows else prints[:0]
+    versions = found.column(VERSION).to_numpy() if found.num_rows else np.zeros(0, np.int64)
+    newest_of = dict(zip(have.tolist(), versions.tolist(), strict=True))
+    wanted = zip(prints.tolist(), stale.column(VERSION).to_pylist(), strict=True)
+    lost = sum(newest_of.get(key, -1) < version for key, version in wanted)
+    if lost:
+        raise damaged(directory / name, f"{lost} of its rows belong to another owner")
 
 
 def contents(path: str | Path) -> dict[str, Any]:
