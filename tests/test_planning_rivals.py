@@ -152,7 +152,15 @@ def test_the_search_for_sigma_is_no_worse_than_any_that_it_tried(instance):
     )
 
 
-@pytest.mark.parametrize("wrong", [{"sigma": 0.0}, {"sigma": np.nan}, {"trials": 0}])
+def test_readj_looks_at_no_more_keys_than_it_may():
+    seen = Statistics.of(costs=np.arange(1, 101), worker=[0] * 100)
+    told = Readj(most_keys=10).plan(seen, Constraints(4, theta=0.0)).told
+    assert 0 < told["keys"] <= 10
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"sigma": 0.0}, {"sigma": np.nan}, {"trials": 0}, {"most_keys": 0}]
+)
 def test_readj_refuses_bad_parameters(wrong):
     with pytest.raises(InputError):
         Readj(**wrong)

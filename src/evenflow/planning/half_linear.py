@@ -28,8 +28,14 @@ from evenflow.kernels.jit import inlined, kernel
 from evenflow.model import InputError
 from evenflow.planning.protocol import F64
 
+I64 = npt.NDArray[np.int64]
+
 MOST_LEVELS = 4096  #: representatives in the linear part, at most: beyond that units grow
+MOST_DEGREE = 1 << 20
 _FINEST = 1 << 20  #: linear steps that are looked at when units are chosen
+_MOST_UNITS = 1 << 31  #: in the largest value, whatever the degree
+_LARGEST = float(1 << 53)
+_BIAS = 1023  #: of the exponent in a float64, whose bits 52 to 62 it is
 
 
 class Discretized(NamedTuple):
@@ -41,10 +47,11 @@ class Discretized(NamedTuple):
 
 def check_degree(degree: int) -> None:
     """Refuse a degree of discretization that is not a power of two."""
-    if isinstance(degree, bool) or not isinstance(degree, int) or degree < 1:
-        raise InputError(f"the degree R must be a power of two, 1, 2, 4, …; got {degree}")
-    if degree & (degree - 1):
-        raise InputError(f"the degree R must be a power of two, 1, 2, 4, …; got {degree}")
+    whole = isinstance(degree, int) and not isinstance(degree, bool)
+    if not (whole and 1 <= degree <= MOST_DEGREE and degree & (degree - 1) == 0):
+        raise InputError(
+            f"the degree R must be a power of two from 1 to {MOST_DEGREE}, got {degree}"
+        )
 
 
 def representatives(largest: float, degree: int) -> F64:
@@ -79,72 +86,79 @@ def discretized(values: npt.ArrayLike, degree: int) -> Discretized:
     """
     check_degree(degree)
     given = np.ascontiguousarray(values, np.float64)
-    if given.ndim != 1 or not (np.isfinite(given).all() and (given >= 0).all()):
-        raise InputError("values to discretize must be a list of finite numbers of at least 0")
+    if given.ndim != 1 or not ((given >= 0) & (given < _LARGEST)).all():
+        raise InputError("values to discretize must be a list of numbers from 0 to below 2^53")
     descending = np.argsort(-given, kind="stable")
-    out = np.empty(len(given))
-    return Discretized(out, float(_discretize(given, descending, degree, out)))
+    bits, out = given.view(np.int64), np.empty(len(given))
+    return Discretized(out, float(_discretize(given, bits, descending, exponent_of(degree), out)))
 
 
 def unit_for(values: F64, degree: int) -> float:
     """What counts as 1: §IV-B wants values whose smallest is at least 1.
 
-    The smallest value above 0 is the unit, unless the linear part would then have more than
-    `MOST_LEVELS` representatives in use: seconds, say, of which hardly two are equal. Then the unit
-    is doubled until it has not. Values below the unit become 0 or 1, and their sum stays right like
-    all others.
+    It is the largest power of two that is not above the smallest value (0 apart), unless the linear
+    part would then have more than `MOST_LEVELS` representatives in use: seconds, say, of which hardly
+    two are equal. Then the unit is doubled until it has not. Values below the unit become 0 or 1, and
+    their sum stays right like all others.
     """
-    largest = float(values.max(initial=0.0))
+    smallest, largest = _extremes(values)
     if largest <= 0:
         return 1.0
-    smallest = float(np.min(values, initial=largest, where=values > 0))
-    unit = max(smallest, largest / (degree * _FINEST))
+    steps = min(degree * _FINEST, _MOST_UNITS)
+    unit = math.ldexp(0.5, max(math.frexp(smallest)[1], math.frexp(largest / steps)[1] + 1))
+    if largest / (degree * unit) <= MOST_LEVELS:
+        return unit
     used = np.zeros(math.ceil(largest / (degree * unit)) + 2, np.bool_)
-    _mark_levels(values, degree * unit, used)
-    while int(used.sum()) > MOST_LEVELS:
+    _mark_levels(values, 1 / (degree * unit), used)
+    while np.count_nonzero(used) > MOST_LEVELS:
         unit *= 2
         used = np.append(used, False) if len(used) % 2 else used
         used = used[::2] | used[1::2]
     return unit
 
 
-@inlined
-def level_of(x: float, degree: float) -> int:
-    """In which part x lies: 0 for the linear one, then 1, 2, … down the exponential one. Gaps between
-    representatives are alike within a part, and halve from one to the next."""
-    if x >= degree:
-        return 0
-    if x < 1:
-        return math.frexp(degree)[1]
-    return math.frexp(degree)[1] - math.frexp(x)[1]
+def exponent_of(power_of_two: float) -> int:
+    """2 to what is the number?"""
+    return math.frexp(power_of_two)[1] - 1
 
 
 @inlined
-def rounded(x: float, deviation: float, degree: float) -> float:
-    """φ(x), where the values before have left `deviation`."""
-    if x >= degree:
-        low = math.floor(x / degree) * degree
-        high = low + degree
-    elif x >= 1:
-        low = math.ldexp(0.5, math.frexp(x)[1])
-        high = 2 * low
-    else:
-        low = 0.0
-        high = 1.0
+def level_of(bits: int, unit: int, degree: int) -> int:
+    """In which part a value lies, by its own bits and the exponents of the unit and of R: −1 below 1,
+    j from 2^j to 2^(j+1), and r in the linear part. The gaps between representatives are 2^j there."""
+    return min(max((bits >> 52) - (unit + _BIAS), -1), degree)
+
+
+@inlined
+def rounded(x: float, level: int, deviation: float) -> int:
+    """φ(x) for x in units, where the values before have left `deviation`."""
+    gap = np.int64(1) << max(level, 0)
+    low = np.int64(x) & ~(gap - 1)
     # A value of 0 costs nothing, and must not be made to cost anything.
-    return high if x > 0 and 2 * (deviation + x) > low + high else low
+    up = (x > 0) & (2 * (deviation + x - low) > gap)
+    return low + gap if up else low
 
 
 @kernel
-def _discretize(values: F64, order: npt.NDArray[np.int64], degree: int, out: F64) -> float:
+def _discretize(values: F64, bits: I64, order: I64, degree: int, out: F64) -> float:
     deviation = 0.0
     for i in order:
-        out[i] = rounded(values[i], deviation, float(degree))
+        out[i] = rounded(values[i], level_of(bits[i], 0, degree), deviation)
         deviation += values[i] - out[i]
     return deviation
 
 
 @kernel
-def _mark_levels(values: F64, width: float, used: npt.NDArray[np.bool_]) -> None:
+def _extremes(values: F64) -> tuple[float, float]:
+    """The smallest value above 0, and the largest of all."""
+    smallest, largest = np.inf, 0.0
     for x in values:
-        used[int(x / width)] = True
+        largest = max(largest, x)
+        smallest = min(smallest, x if x > 0 else np.inf)
+    return smallest, largest
+
+
+@kernel
+def _mark_levels(values: F64, per_step: float, used: npt.NDArray[np.bool_]) -> None:
+    for x in values:
+        used[np.int64(x * per_step)] = True

@@ -36,8 +36,10 @@ class Readj:
     Parameters:
         sigma: σ. Not given: it is searched between the smallest and the largest key, by halving on
             a logarithmic scale. Plans within θmax ask for a larger σ, others for a smaller one, the
-            last trial for all keys if nothing else has helped; the best of all comes back.
+            last trial for the smallest if nothing else has helped; the best of all comes back.
         trials: how many σ the search tries.
+        most_keys: the search keeps σ so large that no more keys take part (those of equal cost
+            aside): a step looks at every one of them, and Gedik's system tracks only so many.
 
     Example:
         >>> seen = Statistics.of(costs=[7, 4, 2, 1, 5, 1], worker=[0, 0, 1, 1, 0, 1])
@@ -53,11 +55,13 @@ class Readj:
 
     sigma: float | None = None
     trials: int = 8
+    most_keys: int = 20_000
 
     def __post_init__(self) -> None:
         if self.sigma is not None:
             check_positive("σ", self.sigma)
         check_whole("the number of trials", self.trials, 1)
+        check_whole("the number of keys", self.most_keys, 1)
 
     def plan(self, statistics: Statistics, constraints: Constraints) -> Proposal:
         """Where each key goes next."""
@@ -66,9 +70,12 @@ class Readj:
         if self.sigma is not None:
             return _exchanged(statistics, constraints, start, self.sigma, 1)
         costs = statistics.costs[statistics.costs > 0]
+        total = float(costs.sum())
+        if len(costs) > self.most_keys:
+            costs = -np.partition(-costs, self.most_keys - 1)[: self.most_keys]
         if not len(costs):
             return Proposal(statistics, constraints, start, self.name, {"steps": 0})
-        average = float(costs.sum()) / constraints.workers
+        average = total / constraints.workers
         low, high = float(costs.min()) / average, float(costs.max()) / average
         smallest, best = low, None
         for trial in range(1, self.trials + 1):
