@@ -37,7 +37,7 @@ class Replanning:
     theta: float = 0.08
     margin: float = 0.25
     certainty: float = 4.0
-    memory: float = 0.5
+    memory: float = 0.9
     budget: float = 1.0
 
     def __post_init__(self) -> None:
