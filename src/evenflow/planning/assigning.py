@@ -61,6 +61,10 @@ class Room(NamedTuple):
     heavy: Order
     desk: kernels.Desk
 
+    def counts(self) -> I64 | None:
+        """How many keys each row stands for, as `prepare` takes it."""
+        return self.rows.keys_alike if len(self.rows.keys_alike) else None
+
 
 @dataclass(frozen=True)
 class Assignment:
@@ -123,16 +127,20 @@ def prepare(
         *(rows, statistics.state, place, statistics.home, light, by_cost, beta),
         *(fixed, fixed.start[:-1].copy(), loose, heavy),
     )
-    limits = (1 + constraints.theta + _ROUNDING) * total * constraints.shares()
     return Room(
         *(statistics, constraints, rows, place, by_cost, beta, total),
-        limits=np.minimum(limits, _MOST).astype(np.int64),
+        limits=_limits(constraints, constraints.theta, total),
         fixed=fixed,
         fixed_loads=loads,
         loose=loose,
         heavy=heavy,
         desk=_new_desk(len(statistics), n, rows.keys_alike),
     )
+
+
+def at_theta(room: Room, theta: float) -> Room:
+    """The same room for a larger θmax."""
+    return room._replace(limits=_limits(room.constraints, theta, room.total))
 
 
 def by_state(room: Room) -> I32:
@@ -226,6 +234,11 @@ def _scaled(costs: F64, keys: npt.NDArray[np.uint64], counts: I64 | None) -> tup
 
 def _power_of_two(exponent: int) -> float:
     return 2.0 ** min(max(exponent, -1000), 1000)
+
+
+def _limits(constraints: Constraints, theta: float, total: int) -> I64:
+    limits = (1 + theta + _ROUNDING) * max(total, 1) * constraints.shares()
+    return np.minimum(limits, _MOST).astype(np.int64)
 
 
 def _light(constraints: Constraints, total: float) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from evenflow.model.validation import check_not_negative
 from evenflow.planning.assigning import (
@@ -12,6 +12,7 @@ from evenflow.planning.assigning import (
     Room,
     assign,
     assign_nothing,
+    at_theta,
     by_state,
     prepare,
     workers_after,
@@ -20,6 +21,8 @@ from evenflow.planning.min_table import MinTable
 from evenflow.planning.protocol import Constraints, Proposal, Statistics
 
 MOST_TRIALS = 20
+RELAXATIONS = 8
+WORTH = 0.9
 
 
 @dataclass(frozen=True)
@@ -28,11 +31,15 @@ class Mixed:
 
     The first trial moves none back. While the table is too large, the next one moves back so many more
     as there were entries too many. (As printed, a trial forgets how many the last one moved back: two
-    numbers can then follow each other for ever. The sum of the text's "overused" entries cannot.) After
-    `MOST_TRIALS`, all are moved back. If that does not keep the constraints either, the trial, the
-    plan of MinTable or staying comes back that exceeds its limits by the least part.
+    numbers can then follow each other for ever. Sums cannot.) After `MOST_TRIALS`, all are moved back.
 
-    Guarantee: if a trial keeps all constraints, so does the plan.
+    Where no trial keeps the constraints, MinTable is asked, and θmax is relaxed by halves of what there
+    is between it and the load with an empty table. What comes back is then the plan that exceeds its
+    limits, of load and of table, by the least part of them; or staying, if none is a tenth better: a
+    plan that breaks its promise must be worth its moves.
+
+    Guarantee: if a trial keeps all constraints, so does the plan. Otherwise it exceeds its limits by no
+    greater a part than MinTable's plan, but for the tenth that staying is granted.
 
     Parameters:
         beta: the weight of the cost against that of the state in γ = c^β / S.
@@ -56,48 +63,95 @@ class Mixed:
 
     def plan(self, statistics: Statistics, constraints: Constraints) -> Proposal:
         room = prepare(statistics, constraints, by_cost=False, beta=self.beta)
-        return best_proposal(room, _trials(room), self.name, first=True)
+        return best_proposal(room, trials(room), self.name, first=True)
 
 
-def _trials(room: Room) -> Iterator[Assignment]:
+def trials(room: Room) -> Iterator[Assignment]:
     """n = 0, then so many more as there were entries too many in the trial before."""
     found = assign(room)
     yield found
+    over = found.table_size - room.constraints.table_limit
+    if over <= 0 or not len(room.loose):
+        return
     order, back = by_state(room), 0
     for trial in range(2, MOST_TRIALS + 1):
-        over = found.table_size - room.constraints.table_limit
-        if over <= 0 or back == len(order):
-            return
         back = min(back + over, len(order)) if trial < MOST_TRIALS else len(order)
         found = assign(room, order[:back])
         yield found
+        over = found.table_size - room.constraints.table_limit
+        if over <= 0 or back == len(order):
+            return
 
 
 def best_proposal(
-    room: Room, trials: Iterable[Assignment], planner: str, first: bool = False
+    room: Room, found: Iterable[Assignment], planner: str, first: bool = False
 ) -> Proposal:
-    """The `first` trial that keeps all constraints, if that is asked for and there is one. Else of the
-    trials, MinTable's and staying, the one that exceeds its limits by the least part (0 if it keeps
-    them), then the one that moves least."""
-    seen, constraints = room.statistics, room.constraints
-    best, tried = (float("inf"), float("inf")), 0
-    chosen, by = assign_nothing(room), "staying"
-    for found in trials:
+    """`best_assignment`, as a proposal for the keys."""
+    chosen, told = best_assignment(room, found, planner, first)
+    workers = workers_after(room, chosen)
+    return Proposal(room.statistics, room.constraints, workers, planner, told)
+
+
+def best_assignment(
+    room: Room, found: Iterable[Assignment], planner: str, first: bool = False
+) -> tuple[Assignment, dict[str, Any]]:
+    """The `first` that keeps all constraints, if that is asked for, else the one that moves least; and
+    what `Mixed` says if none keeps them. With it, how it was found."""
+    constraints = room.constraints
+    chosen, tried = None, 0
+    for assignment in found:
         tried += 1
-        merit = found.excess(constraints), found.migration
-        if merit < best:
-            best, chosen, by = merit, found, planner
-        if first and merit[0] == 0:
+        trial = _Choice.of(planner, assignment, constraints)
+        chosen = trial if chosen is None else chosen.better(trial)
+        if first and chosen.excess == 0:
             break
-    if best[0] > 0 or not first:
-        # Other planners of one trial: what they found is no worse for not being Mixed's own.
-        cleaned = prepare(seen, constraints, by_cost=True)
-        for name, found in (
-            (MinTable.name, assign(cleaned, cleaned.loose)),
-            ("staying", assign_nothing(room)),
-        ):
-            merit = found.excess(constraints), found.migration
-            if merit < best:
-                best, chosen, by = merit, found, name
-    told = {"trials": tried, "moved_back": len(chosen.moved_back), "unfit": chosen.unfit, "by": by}
-    return Proposal(seen, constraints, workers_after(room, chosen), planner, told)
+    assert chosen is not None  # there is always the trial that moves nothing back
+    if not (first and chosen.excess == 0):
+        cleaned = prepare(room.statistics, constraints, by_cost=True, counts=room.counts())
+        plan = assign(cleaned, cleaned.loose)
+        chosen = chosen.better(_Choice.of(MinTable.name, plan, constraints))
+    if chosen.excess > 0:
+        for assignment in _relaxed(room):
+            chosen = chosen.better(_Choice.of("relaxed", assignment, constraints))
+        stay = _Choice.of("staying", assign_nothing(room), constraints)
+        if chosen.excess > WORTH * stay.excess:
+            chosen = stay
+    told = {
+        "by": chosen.by,
+        "trials": tried,
+        "moved_back": len(chosen.assignment.moved_back),
+        "unfit": chosen.assignment.unfit,
+    }
+    return chosen.assignment, told
+
+
+def _relaxed(room: Room) -> Iterator[Assignment]:
+    """Mixed with a larger θmax, closer and closer to the least that can be kept."""
+    limit = room.constraints.table_limit
+    empty = assign(at_theta(room, float("inf")), room.loose)
+    yield empty
+    low, high = room.constraints.theta, empty.overload
+    for _ in range(RELAXATIONS):
+        middle = (low + high) / 2
+        *_, last = trials(at_theta(room, middle))
+        yield last
+        if last.unfit == 0 and last.table_size <= limit:
+            high = middle
+        else:
+            low = middle
+
+
+class _Choice(NamedTuple):
+    """A plan that may be chosen: the less it exceeds, then the less it moves, the better."""
+
+    excess: float
+    migration: float
+    by: str
+    assignment: Assignment
+
+    @classmethod
+    def of(cls, by: str, assignment: Assignment, constraints: Constraints) -> _Choice:
+        return cls(assignment.excess(constraints), assignment.migration, by, assignment)
+
+    def better(self, other: _Choice) -> _Choice:
+        return other if other[:2] < self[:2] else self
