@@ -12,6 +12,7 @@ import numpy.typing as npt
 from evenflow.kernels.jit import kernel
 from evenflow.model import InputError
 from evenflow.model.validation import check_not_negative, check_positive
+from evenflow.planning.key_order import in_key_order
 from evenflow.planning.protocol import F64, I32, Constraints, Proposal, Statistics
 
 I64 = npt.NDArray[np.int64]
@@ -80,6 +81,9 @@ class BestFit:
     def plan(self, statistics: Statistics, constraints: Constraints) -> Proposal:
         """Where each key goes next."""
         constraints.check(statistics)
+        return in_key_order(statistics, lambda seen: self._plan(seen, constraints))
+
+    def _plan(self, statistics: Statistics, constraints: Constraints) -> Proposal:
         costs, workers = statistics.costs, constraints.workers
         worker = statistics.worker.copy()
         gone = worker >= workers

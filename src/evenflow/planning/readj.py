@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from evenflow.kernels.jit import kernel
 from evenflow.model.validation import check_positive, check_whole
+from evenflow.planning.key_order import in_key_order
 from evenflow.planning.protocol import F64, I32, Constraints, Proposal, Statistics
 
 I64 = npt.NDArray[np.int64]
@@ -66,6 +67,9 @@ class Readj:
     def plan(self, statistics: Statistics, constraints: Constraints) -> Proposal:
         """Where each key goes next."""
         constraints.check(statistics)
+        return in_key_order(statistics, lambda seen: self._plan(seen, constraints))
+
+    def _plan(self, statistics: Statistics, constraints: Constraints) -> Proposal:
         start = _sent_home(statistics, constraints)
         if self.sigma is not None:
             return _exchanged(statistics, constraints, start, self.sigma, 1)
