@@ -79,7 +79,9 @@ def kernels(
 def spark(
     only: Annotated[
         list[str] | None,
-        typer.Option(help="overhead, per_key, figure13_14, state_size or empty_batch; repeatable."),
+        typer.Option(
+            help="overhead, per_key, figure13_14, state_size, empty_batch or fluctuation; repeatable."
+        ),
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Small sizes, to try it out.")] = False,
     full: Annotated[bool, typer.Option("--full", help="Large sizes: 10 M keys of state.")] = False,
@@ -89,6 +91,7 @@ def spark(
 
     Takes a quarter of an hour on two cores. Run it while nothing else runs.
     """
+    from evenflow.simulator.workloads.fluctuating import snapshots
     from evenflow.spark.benchmarks import catalogue, outcome
 
     if quick and full:
@@ -104,7 +107,7 @@ def spark(
         def told(name: str, what: str) -> None:
             report(f"{name}: {what}", len(answers), len(names))
 
-        for name, measurement, found in catalogue.measured(names, size, told):
+        for name, measurement, found in catalogue.measured(names, size, told, snapshots):
             answers[name] = outcome.as_json(measurement, found)
             if not as_json:
                 _show(name, found)

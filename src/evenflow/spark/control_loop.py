@@ -26,7 +26,7 @@ from evenflow.model.plan import Plan
 from evenflow.planning.controller import Controller, Decision, Replanning
 from evenflow.spark.job import FINGERPRINT, REPORT, WORKER, Job, quoted
 from evenflow.spark.journal import append_metrics, fixed_plan, forget_plans, wished_workers
-from evenflow.spark.native_routing import can_route, routed_by_owner
+from evenflow.spark.native_routing import can_route, routed_by_owner, shuffled_by_owner
 from evenflow.spark.observing import Reports, batch_metrics
 from evenflow.spark.placement import Placement
 from evenflow.spark.plans import following_plan, moves_of, next_plan, owners_of
@@ -215,13 +215,9 @@ def worked(
     columns = [df[quoted(name)] for name in job.rows.names]
     route = Route(routed_by, tasks, plan.seed, job.key, plan.hot, batch, plan.table, plan.buckets)
     owners = Placement.of(plan)
-    routed = _routed(df.select(*columns), route)
-    if loads is not None:
-        routed = routed.observe(loads, *_row_counts(tasks))
-    if store is None and not scheme.splits_keys:
-        routed = routed.drop(FINGERPRINT)  # only those ask for it who hand states on or store them
-    # The worker's number has done its duty; Python need not be handed it for every row.
-    routed = routed.repartitionById(tasks, WORKER).drop(WORKER)
+    # Only those ask for fingerprints who hand states on or store them.
+    fingerprints = store is not None or scheme.splits_keys
+    routed = _shuffled(df.select(*columns), route, fingerprints, loads)
     # Tasks that do not route get no scheme: to unpickle one, they would have to load the compiler.
     job = replace(job, scheme=None, replanning=None)
     if scheme.splits_keys:
@@ -247,13 +243,27 @@ def _on_spark(scheme: GroupingScheme, workers: int) -> tuple[GroupingScheme, int
     return even, tasks_of(scheme, workers)
 
 
-def _routed(rows: DataFrame, route: Route) -> DataFrame:
-    """The rows with worker and fingerprint. Where a key has one owner, by its hash, Spark's own
-    expressions know them, and the rows are spared a way through Python."""
-    key = [rows.schema[name].dataType for name in route.key]
-    if _by_hash_alone(route) and can_route(key):
-        return routed_by_owner(rows, route.key, route.workers, route.seed)
-    return rows.mapInArrow(route, _routed_schema(rows))
+def _shuffled(
+    rows: DataFrame, route: Route, fingerprints: bool, loads: Observation | None
+) -> DataFrame:
+    """The rows, each in the partition of its worker.
+
+    Where a key has one owner, by its hash, Spark's own expressions know it, and the rows are spared a
+    way through Python.
+    """
+    native = _by_hash_alone(route) and can_route([rows.schema[n].dataType for n in route.key])
+    if native and loads is None:
+        return shuffled_by_owner(rows, route.key, route.workers, route.seed, fingerprints)
+    if native:
+        routed = routed_by_owner(rows, route.key, route.workers, route.seed)
+    else:
+        routed = rows.mapInArrow(route, _routed_schema(rows))
+    if loads is not None:
+        routed = routed.observe(loads, *_row_counts(route.workers))
+    if not fingerprints:
+        routed = routed.drop(FINGERPRINT)
+    # The worker's number has done its duty; Python need not be handed it for every row.
+    return routed.repartitionById(route.workers, WORKER).drop(WORKER)
 
 
 def _by_hash_alone(route: Route) -> bool:

@@ -25,7 +25,6 @@ _NULL = "-5196783011329398166L"  # `fingerprints.NULL`
 _BYTES = ("string", "binary")
 _WHOLE = ("tinyint", "smallint", "int", "bigint")
 _MASK = "4294967295L"
-_HIGH, _LOW = "__evenflow_high", "__evenflow_low"  # the halves of a number
 
 
 def can_route(types: Sequence[DataType]) -> bool:
@@ -44,24 +43,45 @@ def routed_by_owner(rows: DataFrame, key: Sequence[str], workers: int, seed: int
         workers: how many owners there are.
         seed: of the hash function.
     """
-    names = [quoted(name) for name in rows.columns]
+    rows = _with_fingerprint(rows, key)
+    return rows.selectExpr(f"{_owner(FINGERPRINT, workers, seed)} AS {WORKER}", "*")
+
+
+def shuffled_by_owner(
+    rows: DataFrame, key: Sequence[str], workers: int, seed: int, fingerprints: bool
+) -> DataFrame:
+    """The rows, each with its owner, and with the fingerprints before their columns where asked for.
+
+    The owner's number is computed for the shuffle and not sent along.
+    """
+    from pyspark.sql import functions as F
+
+    if fingerprints:
+        rows = _with_fingerprint(rows, key)
+    fingerprint = FINGERPRINT if fingerprints else _fingerprint(_kinds(rows, key))
+    return rows.repartitionById(workers, F.expr(_owner(fingerprint, workers, seed)))
+
+
+def _with_fingerprint(rows: DataFrame, key: Sequence[str]) -> DataFrame:
+    return rows.selectExpr(f"{_fingerprint(_kinds(rows, key))} AS {FINGERPRINT}", "*")
+
+
+def _kinds(rows: DataFrame, key: Sequence[str]) -> list[tuple[str, str]]:
     types = {field.name: field.dataType.simpleString() for field in rows.schema.fields}
-    salted = f"({FINGERPRINT} ^ {_signed(salt(seed))})"
-    # Every step is used several times by the next one. As columns of nested projections they are
-    # computed once; written into one expression they would be repeated hundreds of times.
-    steps = [
-        {FINGERPRINT: _fingerprint([(name, types[name]) for name in key])},
-        {_HIGH: _high(salted), _LOW: f"({salted} & {_MASK}) ^ {_high(salted)}"},
-        _multiplied(MULTIPLIER),
-        {_HIGH: _HIGH, _LOW: f"{_LOW} ^ {_HIGH}"},
-        _multiplied(MULTIPLIER),
-        {WORKER: f"CAST({_high(f'{_HIGH} * {workers}L')} AS INT)"},
-    ]
-    for i, step in enumerate(steps):
-        kept = [FINGERPRINT] if i else []
-        made = [f"{expression} AS {name}" for name, expression in step.items()]
-        rows = rows.selectExpr(*made, *kept, *names)
-    return rows
+    return [(name, types[name]) for name in key]
+
+
+def _owner(fingerprint: str, workers: int, seed: int) -> str:
+    """The owner of a key: `mix` and `high_choice` of `kernels.mixing`.
+
+    What is used several times is written out as often, about a hundred times in the end; Spark finds
+    that out and computes it once.
+    """
+    salted = f"({fingerprint} ^ {_signed(salt(seed))})"
+    high, low = _high(salted), f"(({salted} & {_MASK}) ^ {_high(salted)})"
+    high, low = _multiplied(high, low)
+    high, low = _multiplied(high, f"({low} ^ {high})")
+    return f"CAST({_high(f'{high} * {workers}L')} AS INT)"
 
 
 def _fingerprint(key: Sequence[tuple[str, str]]) -> str:
@@ -74,26 +94,26 @@ def _of_column(column: str, kind: str) -> str:
     return f"IF({column} IS NULL, {_NULL}, xxhash64({_FROM_ZERO}, {hashed}))"
 
 
-def _multiplied(factor: int) -> dict[str, str]:
-    """The two halves of a 64-bit number times a factor, modulo 2⁶⁴.
+def _multiplied(upper: str, lower: str) -> tuple[str, str]:
+    """The two halves of a 64-bit number times MULTIPLIER, modulo 2⁶⁴.
 
     Spark refuses an overflow (its default since 4.0), so no product may have more than 63 bits: the
     halves are multiplied by quarters of the factor.
     """
-    f0, f1, f2, f3 = (f"{factor >> 16 * i & 0xFFFF}L" for i in range(4))
-    low = f"(({_LOW} * {f0} & {_MASK}) + {_quarter_up(f'{_LOW} * {f1}')})"
+    f0, f1, f2, f3 = (f"{MULTIPLIER >> 16 * i & 0xFFFF}L" for i in range(4))
+    low = f"(({lower} * {f0} & {_MASK}) + {_quarter_up(f'{lower} * {f1}')})"
     high = " + ".join(
         [
-            _high(f"{_LOW} * {f0}"),
-            f"shiftrightunsigned({_LOW} * {f1}, 16)",
+            _high(f"{lower} * {f0}"),
+            f"shiftrightunsigned({lower} * {f1}, 16)",
             _high(low),
-            f"{_LOW} * {f2}",
-            _quarter_up(f"{_LOW} * {f3}"),
-            f"{_HIGH} * {f0}",
-            _quarter_up(f"{_HIGH} * {f1}"),
+            f"{lower} * {f2}",
+            _quarter_up(f"{lower} * {f3}"),
+            f"{upper} * {f0}",
+            _quarter_up(f"{upper} * {f1}"),
         ]
     )
-    return {_HIGH: f"({high}) & {_MASK}", _LOW: f"{low} & {_MASK}"}
+    return f"(({high}) & {_MASK})", f"({low} & {_MASK})"
 
 
 def _high(number: str) -> str:

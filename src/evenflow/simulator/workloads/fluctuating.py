@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, ClassVar
 
 import numpy as np
@@ -134,6 +135,16 @@ class Fluctuating:
             "tasks": self.tasks,
             "stand_in": False,
         }
+
+
+def snapshots(
+    fluctuation: float, tasks: int, n: int, seed: int = 1
+) -> tuple[list[np.ndarray], F64]:
+    """The keys by rank in the first n intervals of the paper's default stream, and the probabilities
+    of the ranks: for those who draw messages themselves."""
+    stream = Fluctuating(fluctuation=fluctuation, tasks=tasks, seed=seed)
+    keys = [one.view(np.int64).copy() for one in islice(stream.intervals(), n)]
+    return keys, stream.probabilities()
 
 
 @kernel

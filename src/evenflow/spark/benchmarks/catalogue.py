@@ -7,19 +7,22 @@ import os
 import platform
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from evenflow.model import InputError
 from evenflow.spark.benchmarks.empty_batch import EmptyBatch
 from evenflow.spark.benchmarks.figure13_14 import Figure13And14
+from evenflow.spark.benchmarks.fluctuation import Fluctuation, Stream
 from evenflow.spark.benchmarks.outcome import Measurement, Outcome
 from evenflow.spark.benchmarks.overhead import Overhead
 from evenflow.spark.benchmarks.per_key import PerKeyWork
 from evenflow.spark.benchmarks.state_size import StateSize
 
 MEASUREMENTS: dict[str, type[Measurement]] = {
-    one.name: one for one in (Overhead, PerKeyWork, Figure13And14, StateSize, EmptyBatch)
+    one.name: one
+    for one in (Overhead, PerKeyWork, Figure13And14, StateSize, EmptyBatch, Fluctuation)
 }
 SIZES = ("usual", "quick", "full")
 
@@ -38,6 +41,7 @@ def measured(
     names: Sequence[str],
     size: str = "usual",
     report: Callable[[str, str], object] = lambda name, what: None,
+    stream: Stream | None = None,
 ) -> Iterator[tuple[str, Measurement, Outcome]]:
     """Take some measurements, each with a Spark session of its own.
 
@@ -45,12 +49,15 @@ def measured(
         names: which, from `MEASUREMENTS`.
         size: one of `SIZES`.
         report: told which measurement is under way and what it is doing.
+        stream: where `fluctuation` takes its keys from.
     """
     from evenflow.spark.session import local_session
 
     for name in chosen(names):
         kind = MEASUREMENTS[name]
         measurement = kind() if size == "usual" else getattr(kind, size)()
+        if isinstance(measurement, Fluctuation):
+            measurement = replace(measurement, stream=stream)
         cores = kind.cores or os.cpu_count() or 1
         report(name, f"starting Spark with {cores} threads")
         spark = local_session(f"local[{cores}]", preload=True, **{"spark.driver.memory": "2g"})

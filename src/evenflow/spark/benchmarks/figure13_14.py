@@ -3,33 +3,27 @@ not enough", on Spark."""
 
 from __future__ import annotations
 
-import json
-from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
 from functools import partial
-from pathlib import Path
-from statistics import median
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
-from evenflow.spark.benchmarks.feeding import Discard, Feed, finished, seconds_of
 from evenflow.spark.benchmarks.outcome import Goal, Outcome, Report
-from evenflow.spark.benchmarks.serving import Serving
+from evenflow.spark.benchmarks.saturation import Saturated, Sizes
 from evenflow.spark.benchmarks.timing import in_turn
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from evenflow.spark.keyed import Keyed
+
 SCHEMES = ("key", "partial-key", "shuffle", "d-choices", "w-choices", "random-choices")
 _CHOICES = ("d-choices", "w-choices")
 _GOALS = {"shuffle": 0.9, "key": 2.3, "partial-key": 1.5}
 _KEYS = 10_000
-_SECONDS = 0.001
 
 
 @dataclass(frozen=True)
@@ -69,7 +63,14 @@ class Figure13And14:
         goals: list[Goal] = []
         for z in self.zipf:
             runs = {
-                scheme: _Run(self, spark, f"{folder}/{z}-{scheme}", scheme, z) for scheme in SCHEMES
+                scheme: Saturated(
+                    spark,
+                    f"{folder}/{z}-{scheme}",
+                    partial(_balanced, scheme, self.workers),
+                    partial(_keys, z, self.messages * self.workers),
+                    Sizes(self.workers, self.sources, self.batches + 1),
+                )
+                for scheme in SCHEMES
             }
             turns: dict[str, Callable[[], list[float]]] = {**runs}
             in_turn(turns, self.rounds, partial(_tell, report, z))
@@ -105,86 +106,19 @@ class Figure13And14:
         )
 
 
+def _balanced(scheme: str, workers: int, keyed: Keyed) -> Keyed:
+    return keyed.balance(scheme, workers=workers)
+
+
+def _keys(z: float, n: int, turn: int, batch: int) -> npt.NDArray[np.int64]:
+    return zipf_keys(z, n, np.random.default_rng([turn, batch]))  # the same for every scheme
+
+
 def _tell(report: Report, z: float, what: str) -> None:
     report(f"z = {z}, {what}")
-
-
-class _Run:
-    """One scheme on one stream: called once a round."""
-
-    def __init__(
-        self, sizes: Figure13And14, spark: SparkSession, folder: str, scheme: str, z: float
-    ) -> None:
-        self._sizes, self._spark, self._folder = sizes, spark, folder
-        self._scheme, self._z = scheme, z
-        self._feed = Feed(f"{folder}/in", sizes.sources)
-        self._log = Path(folder) / "log"
-        self._log.mkdir()
-        self._turn = -1
-        self._seconds: list[float] = []
-        self._latencies: list[npt.NDArray[np.float64]] = []  # of a worker in a batch
-        self._metrics: list[dict[str, Any]] = []
-
-    def __call__(self) -> list[float]:
-        import evenflow as ef
-
-        self._turn += 1
-        sizes = self._sizes
-        for batch in range(sizes.batches + 1):
-            rng = np.random.default_rng([self._turn, batch])  # the same for every scheme
-            keys = zipf_keys(self._z, sizes.messages * sizes.workers, rng)
-            self._feed.add(pa.table({"key": keys}))
-        for file in self._log.glob("*.json"):
-            file.unlink()
-        query = (
-            ef.keyed(self._feed.stream(self._spark), key="key")
-            .balance(self._scheme, workers=sizes.workers)
-            .apply(Serving(_SECONDS, str(self._log)))
-            .start(f"{self._folder}/checkpoint", Discard(), available_now=True)
-        )
-        query.wait()
-        batches = finished(query.spark_query)
-        seconds = seconds_of(batches)
-        if self._turn:
-            self._seconds += seconds[1:]
-            self._latencies += _latencies(self._log, batches)
-            self._metrics += query.metrics()[-sizes.batches :]
-        return seconds[1:]
-
-    def throughput(self) -> float:
-        """Messages a second."""
-        return self._sizes.messages * self._sizes.workers / median(self._seconds)
-
-    def told(self) -> dict[str, Any]:
-        """The other figures of the scheme."""
-        every = np.concatenate(self._latencies) * 1000
-        p50, p95, p99 = np.percentile(every, [50, 95, 99])
-        return {
-            "latency ms, average": round(max(float(one.mean()) for one in self._latencies) * 1000),
-            "p50": round(float(p50)),
-            "p95": round(float(p95)),
-            "p99": round(float(p99)),
-            "batch seconds": round(median(self._seconds), 3),
-            "fullest ÷ average": round(median(m["max_over_average"] for m in self._metrics), 2),
-            "replication": round(median(m["replication"] for m in self._metrics), 2),
-        }
 
 
 def zipf_keys(z: float, n: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
     """n keys, 0 … 9999, the k-th of which has a share in proportion to (k + 1)⁻ᶻ."""
     shares = np.cumsum(np.arange(1, _KEYS + 1, dtype=np.float64) ** -z)
     return np.searchsorted(shares / shares[-1], rng.random(n), "right")
-
-
-def _latencies(log: Path, batches: Sequence[dict[str, Any]]) -> list[npt.NDArray[np.float64]]:
-    """Seconds until each message was served, an array a worker and batch; not of the first batch."""
-    starts = [datetime.fromisoformat(batch["timestamp"]).timestamp() for batch in batches]
-    found = []
-    for file in sorted(log.glob("*.json")):
-        served = json.loads(file.read_text())
-        batch = bisect_right(starts, served["began"]) - 1
-        if batch > 0:
-            spent = served["ended"] - served["began"]
-            done = spent * np.arange(1, served["rows"] + 1) / served["rows"]
-            found.append(served["began"] - starts[batch] + done)
-    return found

@@ -88,7 +88,7 @@ def as_json(measurement: Any, outcome: Outcome) -> dict[str, Any]:
     """A measurement and what it has found, for JSON."""
     return {
         "what": outcome.what,
-        "parameters": asdict(measurement),
+        "parameters": {k: v for k, v in asdict(measurement).items() if not callable(v)},
         "figures": [dict(row) for row in outcome.figures],
         "goals": [goal.to_dict() for goal in outcome.goals],
     }
