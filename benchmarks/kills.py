@@ -23,7 +23,7 @@ def main() -> None:
     parser.add_argument("--scheme", action="append", help="several: each driver has another")
     parser.add_argument("--seed", type=int, default=0)
     told = parser.parse_args()
-    schemes = told.scheme or ["auto", "d-choices", "key"]
+    schemes = told.scheme or ["table", "auto", "d-choices", "table", "key"]
     with tempfile.TemporaryDirectory() as directory:
         result = run_and_kill(
             Path(directory),

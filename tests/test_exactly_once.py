@@ -65,10 +65,13 @@ def place(tmp_path):
 
 def test_a_killed_driver_loses_nothing_and_does_nothing_twice(tmp_path):
     """At every moment of a batch and at random ones; each driver has another scheme and other workers
-    than the one before. `EVENFLOW_KILLS` says how many times."""
+    than the one before, and keys move between them. `EVENFLOW_KILLS` says how many times."""
     kills = int(os.environ.get("EVENFLOW_KILLS", "8"))
-    told = run_and_kill(tmp_path, kills, ("auto", "d-choices", "key"), seed=kills, say=print)
+    schemes = ("table", "auto", "d-choices", "table", "key")
+    told = run_and_kill(tmp_path, kills, schemes, seed=kills, say=print)
     assert told.kills.total() == kills
+    assert told.moved > 0
+    assert told.planned > 0
     assert len(told.kills) >= min(kills, 6)
 
 

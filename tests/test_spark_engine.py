@@ -17,8 +17,9 @@ from evenflow.grouping import make, schemes
 from evenflow.model import KeyCounts, Workers
 from evenflow.operators import Aggregates, NaiveBayes, on_table
 from evenflow.simulator.sources import Sources
-from evenflow.spark.control_loop import first_plan, worked
+from evenflow.spark.control_loop import worked
 from evenflow.spark.job import FINGERPRINT, WORKER
+from evenflow.spark.plans import first_plan
 from evenflow.spark.routing import Route, Router
 
 F = pytest.importorskip("pyspark.sql.functions")

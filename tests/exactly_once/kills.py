@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from evenflow.spark.journal import read_metrics
 from exactly_once.processes import Driver, names_in, wait_for
 from exactly_once.stream import add_files, check_all
 
@@ -31,13 +32,16 @@ class Killing:
     kills: Counter[str] = field(default_factory=Counter)
     batches: int = 0
     files: int = 0
+    moved: int = 0  #: keys that came to a new owner with their state
+    planned: int = 0  #: changes of the routing table
     seconds: float = 0.0
 
     def __str__(self) -> str:
         moments = ", ".join(f"{count} {moment}" for moment, count in sorted(self.kills.items()))
         return (
             f"{self.kills.total()} kills ({moments}) in {self.seconds:.0f} s: {self.files} files in "
-            f"{self.batches} batches, nothing lost, nothing twice"
+            f"{self.batches} batches, {self.planned} new routing tables, {self.moved} keys moved with "
+            "their state, nothing lost, nothing twice"
         )
 
 
@@ -95,6 +99,11 @@ def run_and_kill(
         for driver in lingering:
             driver.__exit__()
     told.batches = check_all(files, checkpoint, output)
+    metrics = read_metrics(checkpoint)
+    told.moved = sum(batch["migrated_keys"] for batch in metrics)
+    told.planned = sum(
+        bool(batch["planning"] and batch["planning"]["changed"]) for batch in metrics
+    )
     told.seconds = time.monotonic() - began
     return told
 
