@@ -22,6 +22,7 @@ from evenflow.grouping.protocol import GroupingScheme
 from evenflow.model import InputError
 from evenflow.model.plan import Plan
 from evenflow.planning.choosing import choose
+from evenflow.spark.event_time import Watermarks, event_time_after, event_time_metrics
 from evenflow.spark.job import FINGERPRINT, REPORT, WORKER, Job, quoted
 from evenflow.spark.journal import append_metrics, fixed_plan, forget_plans
 from evenflow.spark.native_routing import can_route, routed_by_owner
@@ -30,9 +31,11 @@ from evenflow.spark.placement import Placement
 from evenflow.spark.routing import Route
 from evenflow.spark.sinks import Output, Sink, clear_staging
 from evenflow.spark.state.checkpoint import Checkpoint
+from evenflow.spark.state.expiry import unexpired
 from evenflow.spark.state.manifest import Manifest
 from evenflow.spark.state.segments import Segment
-from evenflow.spark.work import OwnerWork, SplitWork, Store, filed_reports
+from evenflow.spark.work import Store, filed_reports
+from evenflow.spark.work_of_a_job import owner_work, split_work
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Observation
@@ -92,6 +95,7 @@ class ControlLoop:
             epoch=plan.epoch,
             batch=batch,
             staging=str(staging),
+            watermarks=Watermarks() if last is None else Watermarks.after(last.event_time),
         )
         scheme = scheme_of(self.job, plan)
         steps.done("plan")
@@ -106,9 +110,11 @@ class ControlLoop:
         steps.done("sink")
         following = self._following(plan, reports)
         tasks = tasks_of(scheme, plan.workers)
-        segments = _segments(store.segments, reports)
+        segments = unexpired(_segments(store.segments, reports), store.watermarks.closed)
         metrics = batch_metrics(batch, plan, reports, segments, steps.seconds, tasks)
         metrics["began"] = steps.began
+        event_time = event_time_after(self.job, store.watermarks, reports.work)
+        metrics |= event_time_metrics(reports.work, reports.state, segments, event_time)
         manifest = Manifest(
             batch=batch,
             plan=following.to_dict(),
@@ -116,6 +122,7 @@ class ControlLoop:
             segments=segments,
             output=tuple(files),
             metrics=metrics,
+            event_time=event_time,
         )
         checkpoint.commit(manifest)
         steps.done("commit")
@@ -224,10 +231,10 @@ def worked(
     job = replace(job, scheme=None)
     if scheme.splits_keys:
         parts = from_arrow_schema(job.parts_schema())
-        routed = routed.mapInArrow(SplitWork(job, owners, store), parts)
+        routed = routed.mapInArrow(split_work(job, owners, store), parts)
         routed = routed.repartitionById(plan.workers, WORKER)
     schema = f"{REPORT} string" if store is not None else from_arrow_schema(job.output_schema())
-    return routed.mapInArrow(OwnerWork(job, scheme.splits_keys, store), schema)
+    return routed.mapInArrow(owner_work(job, scheme.splits_keys, store), schema)
 
 
 def _on_spark(scheme: GroupingScheme, workers: int) -> tuple[GroupingScheme, int]:

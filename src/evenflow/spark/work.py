@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 from uuid import uuid4
@@ -18,6 +19,7 @@ import pyarrow.parquet as pq
 
 from evenflow.operators import no_state
 from evenflow.operators.grouping_rows import group_rows
+from evenflow.spark.event_time import Watermarks
 from evenflow.spark.job import FINGERPRINT, REPORT, WORKER, Job, stored
 from evenflow.spark.placement import Placement
 from evenflow.spark.rows import (
@@ -30,7 +32,8 @@ from evenflow.spark.rows import (
     nullable,
 )
 from evenflow.spark.state.errors import explained
-from evenflow.spark.state.segments import Segment, StateReader, fold, write_segment
+from evenflow.spark.state.folding import fold
+from evenflow.spark.state.segments import Segment, StateReader, write_segment
 
 TOP = 64  #: so many of its most frequent keys a worker reports
 
@@ -44,6 +47,7 @@ class Store(NamedTuple):
     epoch: int
     batch: int
     staging: str  #: where output files are written
+    watermarks: Watermarks = Watermarks()  #: how far event time has come, for state that expires
 
 
 class Tally:
@@ -126,8 +130,8 @@ class SplitWork:
             table = table.add_column(0, WORKER, homes)
             yield from table.cast(self.job.parts_schema()).combine_chunks().to_batches()
         if self.store is not None:
-            worker = _partition()
-            _file_report(self.store, worker, tally.report(stage="work", worker=worker, keys=keys))
+            worker = partition()
+            file_report(self.store, worker, tally.report(stage="work", worker=worker, keys=keys))
 
 
 @dataclass(frozen=True)
@@ -145,8 +149,8 @@ class OwnerWork:
     store: Store | None = None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        owner, tally = _partition(), Tally()
-        look_up = self._look_up()
+        owner, tally = partition(), Tally()
+        look_up = stored_states(self.job, self.store)
         states = (_from_parts if self.split else _from_rows)(self.job, tally, look_up, batches)
         if self.store is None:
             if states is not None:
@@ -165,19 +169,22 @@ class OwnerWork:
         )
         yield pa.record_batch([pa.array([report], pa.string())], names=[REPORT])
 
-    def _look_up(self) -> Callable[[Keys], tuple[pa.Table, np.ndarray]] | None:
-        if self.store is None or not self.store.segments:
-            return None
-        reader = StateReader(
-            Path(self.store.directory), list(self.store.segments), dict(self.store.owners)
-        )
 
-        def look_up(keys: Keys) -> tuple[pa.Table, np.ndarray]:
-            found, known = reader.look_up(keys.fingerprints, keys.columns)
-            names = self.job.state_schema().names
-            return found.select([stored(n) for n in names]).rename_columns(names), known
+LookUp = Callable[[Keys], tuple[pa.Table, np.ndarray]] | None
 
-        return look_up
+
+def stored_states(job: Job, store: Store | None) -> LookUp:
+    """A function that looks up the committed states of keys; None where there is none."""
+    if store is None or not store.segments:
+        return None
+    reader = StateReader(Path(store.directory), list(store.segments), dict(store.owners))
+    names = job.state_schema().names
+
+    def look_up(keys: Keys) -> tuple[pa.Table, np.ndarray]:
+        found, known = reader.look_up(keys.fingerprints, keys.columns)
+        return found.select([stored(n) for n in names]).rename_columns(names), known
+
+    return look_up
 
 
 def emitted(job: Job, table: pa.Table) -> pa.Table:
@@ -188,9 +195,6 @@ def emitted(job: Job, table: pa.Table) -> pa.Table:
     schema = job.output_schema()
     columns = [*named.columns, *(output.column(name) for name in schema.names[len(job.key) :])]
     return pa.table(columns, names=schema.names).cast(schema)
-
-
-LookUp = Callable[[Keys], tuple[pa.Table, np.ndarray]] | None
 
 
 def _part_of(job: Job, tally: Tally, chunk: pa.Table) -> pa.Table:
@@ -205,7 +209,7 @@ def _from_parts(
     job: Job, tally: Tally, look_up: LookUp, batches: Iterator[pa.RecordBatch]
 ) -> pa.Table | None:
     """The new states of all keys of which parts came in."""
-    parts = [part.select(_stored_names(job)) for part in chunks(batches)]
+    parts = [part.select(stored_names(job)) for part in chunks(batches)]
     if not parts:
         return None
     arrived = sum(part.num_rows for part in parts)
@@ -232,14 +236,14 @@ def _from_rows(
         if look_up is not None:
             states = look_up(keys)[0].cast(states.schema)
         if table is not None:
-            states = _overlaid(job, keys, states, table)
+            states = overlaid(job, keys, states, table)
         with tally.updating():
             states = job.operator.update(rows, states)
-        table = _latest(job, table, as_stored(keys, states))
+        table = latest_of(job, table, as_stored(keys, states))
     return table
 
 
-def _overlaid(job: Job, keys: Keys, states: pa.Table, table: pa.Table) -> pa.Table:
+def overlaid(job: Job, keys: Keys, states: pa.Table, table: pa.Table) -> pa.Table:
     """`states`, but those of this very batch where an earlier chunk has made some."""
     known, newer = from_stored(job, table)
     both = pa.concat_tables([known.columns.cast(keys.columns.schema), keys.columns])
@@ -249,7 +253,7 @@ def _overlaid(job: Job, keys: Keys, states: pa.Table, table: pa.Table) -> pa.Tab
     return pa.concat_tables([newer.cast(states.schema), states]).take(pa.array(place))
 
 
-def _latest(job: Job, before: pa.Table | None, after: pa.Table) -> pa.Table:
+def latest_of(job: Job, before: pa.Table | None, after: pa.Table) -> pa.Table:
     """One row a key: that of `after` where there is one."""
     if before is None:
         return after
@@ -268,22 +272,30 @@ def _write(job: Job, store: Store, owner: int, states: pa.Table | None) -> dict[
     table, consumed = fold(Path(store.directory), own, new)
     epochs = sorted({store.epoch, *(e for segment in consumed for e in segment.epochs)})
     segment = write_segment(Path(store.directory), table, owner, tuple(epochs))
-    output = emitted(job, states)
-    name = f"{store.batch:010d}-{owner:05d}-{uuid4().hex}.parquet"
-    _write_output(output, Path(store.staging) / name)
     return {
         "segment": segment.to_json(),
         "consumed": [old.file for old in consumed],
-        "output": {"file": name, "rows": output.num_rows},
+        "output": write_output(store, owner, [emitted(job, states)]),
     }
 
 
-def _write_output(output: pa.Table, file: Path) -> None:
+def write_output(store: Store, owner: int, tables: Iterable[pa.Table]) -> dict[str, Any] | None:
+    """Write the output rows of an owner, table by table; the file, None if there are no rows."""
+    rows, left = 0, (table for table in tables if table.num_rows)
+    first = next(left, None)
+    if first is None:
+        return None
+    name = f"{store.batch:010d}-{owner:05d}-{uuid4().hex}.parquet"
+    file = Path(store.staging) / name
     with explained("write", file), open(file, "xb") as content:
-        pq.write_table(output, content)
+        with pq.ParquetWriter(content, first.schema) as writer:
+            for table in chain([first], left):
+                writer.write_table(table)
+                rows += table.num_rows
         content.flush()
         # The manifest outlives a crash of the machine; so must what it says was delivered.
         os.fsync(content.fileno())
+    return {"file": name, "rows": rows}
 
 
 def filed_reports(store: Store, workers: int) -> list[Path]:
@@ -294,7 +306,7 @@ def filed_reports(store: Store, workers: int) -> list[Path]:
     ]
 
 
-def _file_report(store: Store, worker: int, report: str) -> None:
+def file_report(store: Store, worker: int, report: str) -> None:
     file = filed_reports(store, worker + 1)[worker]
     unfinished = file.with_name(f"{file.name}.{uuid4().hex}")
     with explained("write", file):
@@ -302,12 +314,12 @@ def _file_report(store: Store, worker: int, report: str) -> None:
         unfinished.rename(file)
 
 
-def _stored_names(job: Job) -> list[str]:
+def stored_names(job: Job) -> list[str]:
     names = job.state_schema().names
     return [FINGERPRINT, *job.key_schema().names, *map(stored, names)]
 
 
-def _partition() -> int:
+def partition() -> int:
     from pyspark import TaskContext
 
     task = TaskContext.get()

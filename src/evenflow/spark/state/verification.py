@@ -14,11 +14,11 @@ from evenflow.model import InputError
 from evenflow.spark.placement import Placement
 from evenflow.spark.state.checkpoint import Checkpoint, content_of, local_path
 from evenflow.spark.state.errors import CheckpointError, damaged
+from evenflow.spark.state.folding import newest
 from evenflow.spark.state.manifest import Manifest, unseal
 from evenflow.spark.state.segments import (
     VERSION,
     Segment,
-    newest,
     open_segment,
     read_segment,
 )
