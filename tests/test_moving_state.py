@@ -17,7 +17,7 @@ import evenflow.spark.work as work
 from evenflow.kernels.fingerprints import fingerprint
 from evenflow.model import Plan, RoutingTable
 from evenflow.operators import Aggregates, count
-from evenflow.spark.control_loop import _segments
+from evenflow.spark.control_loop import segments_after
 from evenflow.spark.job import FINGERPRINT, REPORT, Job
 from evenflow.spark.observing import Reports
 from evenflow.spark.placement import Placement
@@ -64,7 +64,7 @@ def run_batch(
                 "key": pa.array(mine, pa.int64()),
             }
         )
-        monkeypatch.setattr(work, "_partition", lambda owner=owner: owner)
+        monkeypatch.setattr(work, "partition", lambda owner=owner: owner)
         for answer in work.OwnerWork(JOB, False, store)(iter([rows] if mine else [])):
             told += answer.column(REPORT).to_pylist()
     reports = Reports.read(told)
@@ -73,7 +73,7 @@ def run_batch(
             batch=batch,
             plan=plan.to_dict(),
             placements={e: p.to_json() for e, p in store.owners.items() if e != store.superseded},
-            segments=_segments(store, reports),
+            segments=segments_after(store, reports),
             output=(),
             metrics={},
         )

@@ -1,7 +1,8 @@
 """What happens to a key: aggregates, and the protocol for work of one's own.
 
 `Aggregates` is the operator made of named aggregates; `count`, `sum`, `mean`, `min`, `max`,
-`distinct`, `quantiles` and `top_k` make them. `NaiveBayes` counts classes. `Operator` is the protocol
+`distinct`, `quantiles` and `top_k` make them. `NaiveBayes` counts classes, `WindowJoin` pairs
+rows, `Window` says in which event-time windows all this happens. `Operator` is the protocol
 for work of one's own on whole tables, `PerKey` adapts functions that are called once a key.
 """
 
@@ -22,6 +23,8 @@ from evenflow.operators.per_key import PerKey
 from evenflow.operators.protocol import Operator, Rows
 from evenflow.operators.quantile_sketch import Quantiles
 from evenflow.operators.sums import Sum
+from evenflow.operators.window_join import WindowJoin
+from evenflow.operators.windows import Window
 
 # What a person types: the name of the aggregate, as Spark's own functions have it.
 count = Count
@@ -51,6 +54,8 @@ __all__ = [
     "Sum",
     "TopK",
     "TopKSketch",
+    "Window",
+    "WindowJoin",
     "count",
     "distinct",
     "known_aggregates",

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import pyarrow as pa
 
 from evenflow.operators.grouping_rows import group_rows
 from evenflow.operators.input_columns import column_type
 from evenflow.operators.protocol import Operator, Rows
+from evenflow.operators.windows import END, START, Window, as_times, times_of
 
 
-def on_table(operator: Operator, table: pa.Table, key: str | Sequence[str]) -> pa.Table:
+def on_table(
+    operator: Operator, table: pa.Table, key: str | Sequence[str], window: Window | None = None
+) -> pa.Table:
     """The key columns and what the operator emits, one row a key, in order of first appearance.
+
+    With a window, one row a key and window: the window's bounds follow the key.
 
     Example:
         >>> from evenflow.operators import Aggregates, count
@@ -20,6 +26,9 @@ def on_table(operator: Operator, table: pa.Table, key: str | Sequence[str]) -> p
         >>> on_table(Aggregates(hits=count()), rows, "page").to_pylist()
         [{'page': 'b', 'hits': 2}, {'page': None, 'hits': 1}]
     """
+    if window is not None:
+        names = [key] if isinstance(key, str) else list(key)
+        return on_table(operator, in_windows(table, window), [*names, START, END])
     rows = rows_by_key(table, key)
     schema = operator.state_schema(table.schema)
     state = operator.update(rows, no_state(schema, rows.n_keys))
@@ -27,6 +36,19 @@ def on_table(operator: Operator, table: pa.Table, key: str | Sequence[str]) -> p
     return pa.table(
         [*rows.keys.columns, *output.columns], [*rows.keys.column_names, *output.column_names]
     )
+
+
+def in_windows(table: pa.Table, window: Window) -> pa.Table:
+    """Every row once for each window that it is in, with that window's bounds; without event time, it
+    is in none."""
+    kind = window.time_type(table.schema)
+    times, known = times_of(table.column(window.column))
+    rows = np.flatnonzero(known)
+    place, ends = window.ends(times[rows])
+    expanded = table.take(pa.array(rows[place]))
+    for name, moments in ((START, ends - window.size), (END, ends)):
+        expanded = expanded.append_column(name, as_times(moments, kind))
+    return expanded
 
 
 def rows_by_key(table: pa.Table, key: str | Sequence[str]) -> Rows:

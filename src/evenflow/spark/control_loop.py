@@ -24,6 +24,7 @@ from evenflow.grouping.table import TableRouting
 from evenflow.model import InputError
 from evenflow.model.plan import Plan
 from evenflow.planning.controller import Controller, Decision, Replanning
+from evenflow.spark.event_time import Watermarks, event_time_after, event_time_metrics
 from evenflow.spark.job import FINGERPRINT, REPORT, WORKER, Job, quoted
 from evenflow.spark.journal import append_metrics, fixed_plan, forget_plans, wished_workers
 from evenflow.spark.native_routing import can_route, routed_by_owner, shuffled_by_owner
@@ -33,10 +34,12 @@ from evenflow.spark.plans import following_plan, moves_of, next_plan, owners_of
 from evenflow.spark.routing import Route
 from evenflow.spark.sinks import Output, Sink, clear_staging
 from evenflow.spark.state.checkpoint import Checkpoint
+from evenflow.spark.state.expiry import unexpired
 from evenflow.spark.state.manifest import Manifest
 from evenflow.spark.state.segments import Segment
 from evenflow.spark.statistics import read_statistics
-from evenflow.spark.work import OwnerWork, SplitWork, Store, filed_reports
+from evenflow.spark.work import Store, filed_reports
+from evenflow.spark.work_of_a_job import owner_work, split_work
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Observation
@@ -97,6 +100,7 @@ class ControlLoop:
             epoch=plan.epoch,
             batch=batch,
             staging=str(staging),
+            watermarks=Watermarks() if last is None else Watermarks.after(last.event_time),
             **moves_of(last, plan),
         )
         scheme = scheme_of(self.job, plan)
@@ -114,9 +118,11 @@ class ControlLoop:
         decision = self._decided(plan, scheme, counted)
         following = following_plan(self.job, plan, reports, decision)
         tasks = tasks_of(scheme, plan.workers)
-        segments = _segments(store, reports)
+        segments = unexpired(segments_after(store, reports), store.watermarks.closed)
         metrics = batch_metrics(batch, plan, reports, segments, steps.seconds, tasks)
         metrics["began"] = steps.began
+        event_time = event_time_after(self.job, store.watermarks, reports.work)
+        metrics |= event_time_metrics(reports.work, reports.state, segments, event_time)
         metrics["planning"] = None if decision is None else decision.to_dict()
         steps.done("observe")
         manifest = Manifest(
@@ -130,6 +136,7 @@ class ControlLoop:
             segments=segments,
             output=tuple(files),
             metrics=metrics,
+            event_time=event_time,
         )
         checkpoint.commit(manifest)
         steps.done("commit")
@@ -222,10 +229,10 @@ def worked(
     job = replace(job, scheme=None, replanning=None)
     if scheme.splits_keys:
         parts = from_arrow_schema(job.parts_schema())
-        routed = routed.mapInArrow(SplitWork(job, owners, store), parts)
+        routed = routed.mapInArrow(split_work(job, owners, store), parts)
         routed = routed.repartitionById(plan.workers, WORKER)
     schema = f"{REPORT} string" if store is not None else from_arrow_schema(job.output_schema())
-    return routed.mapInArrow(OwnerWork(job, scheme.splits_keys, store), schema)
+    return routed.mapInArrow(owner_work(job, scheme.splits_keys, store), schema)
 
 
 def _on_spark(scheme: GroupingScheme, workers: int) -> tuple[GroupingScheme, int]:
@@ -290,7 +297,7 @@ def _row_counts(tasks: int) -> list[Column]:
     return [F.count_if(F.col(WORKER) == i).alias(f"worker {i}") for i in range(tasks)]
 
 
-def _segments(store: Store, reports: Reports) -> tuple[Segment, ...]:
+def segments_after(store: Store, reports: Reports) -> tuple[Segment, ...]:
     """The segments after a batch: those that are left, under the epoch that holds now, and new ones."""
     consumed = {file for report in reports.state for file in report["consumed"]}
     left = [segment for segment in store.segments if segment.file not in consumed]

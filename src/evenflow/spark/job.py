@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from evenflow.model import InputError
-from evenflow.operators import Operator
+from evenflow.operators import Operator, WindowJoin
+from evenflow.operators.windows import END, START, Window
 
 if TYPE_CHECKING:
     # Work tasks import this module, and must not wait for a compiler that they do not use.
@@ -34,6 +35,7 @@ class Job:
         workers: how many workers.
         seed: of the hash functions.
         replanning: when and how a routing table is planned anew, where the scheme has one.
+        window: the event-time windows that the operator works in; None for all of time.
     """
 
     key: tuple[str, ...]
@@ -43,12 +45,36 @@ class Job:
     workers: int
     seed: int = 0
     replanning: Replanning | None = None
+    window: Window | None = None
 
     def key_schema(self) -> pa.Schema:
-        """The key columns, as they are stored: k0, k1, …"""
-        return pa.schema(
-            [pa.field(f"k{i}", self.rows.field(name).type) for i, name in enumerate(self.key)]
-        )
+        """The key columns, as they are stored: k0, k1, …
+
+        For state that expires, the moment when it does follows: a window's end (in parts of states
+        the beginning of a pane), or the last moment at which a row of a join can still have a
+        partner, and a number that tells such rows apart. Fingerprints are of the user's key alone, so
+        that all that belongs to a key lies together and moves together.
+        """
+        types = [self.rows.field(name).type for name in self.key]
+        types += [pa.int64()] * ((self.window is not None) + 2 * self.joins)
+        return pa.schema([pa.field(f"k{i}", kind) for i, kind in enumerate(types)])
+
+    @property
+    def joins(self) -> bool:
+        """Whether rows are paired, rather than folded into one state a key."""
+        return isinstance(self.operator, WindowJoin)
+
+    @property
+    def delay(self) -> int:
+        """How long rows may be late, in microseconds of event time."""
+        if self.window is not None:
+            return self.window.delay
+        return self.operator.delay if isinstance(self.operator, WindowJoin) else 0
+
+    @property
+    def expires(self) -> str | None:
+        """The stored key column that says when a row of state expires, if it does."""
+        return f"k{len(self.key)}" if self.window is not None or self.joins else None
 
     def state_schema(self) -> pa.Schema:
         """The state columns, as the operator names them."""
@@ -63,9 +89,18 @@ class Job:
                 f"the output would have two columns {min(twice)!r}, the key and an aggregate; "
                 "name the aggregate otherwise"
             )
-        return pa.schema(
-            [*(self.rows.field(name).with_nullable(True) for name in self.key), *emitted]
-        )
+        bounds: list[pa.Field] = []
+        if self.window is not None:
+            kind = self.window.time_type(self.rows)
+            bounds = [pa.field(START, kind), pa.field(END, kind)]
+            taken = {START, END} & {*self.key, *emitted.names}
+            if taken:
+                raise InputError(
+                    f"the output would have two columns {min(taken)!r}: the windows' bounds are called "
+                    f"{START} and {END}; rename the key or the aggregate"
+                )
+        keys = (self.rows.field(name).with_nullable(True) for name in self.key)
+        return pa.schema([*keys, *bounds, *emitted])
 
     def parts_schema(self) -> pa.Schema:
         """What workers hand on where keys are split: parts of states, bound for the keys' owners."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,10 +13,15 @@ import pyarrow as pa
 
 from evenflow.grouping.protocol import GroupingScheme
 from evenflow.model import InputError, Plan
+from evenflow.model.durations import microseconds
 from evenflow.model.validation import check_whole
-from evenflow.operators import Aggregate, Aggregates, Operator
+from evenflow.operators import Aggregate, Aggregates, Operator, Window, WindowJoin
+from evenflow.operators.window_join import Predicate
+from evenflow.operators.windows import UPDATE
+from evenflow.spark.columns import arrow_schema, check_columns
 from evenflow.spark.control_loop import ControlLoop, scheme_of, worked
 from evenflow.spark.job import AUTO, Job, check_fit
+from evenflow.spark.joined_streams import joined
 from evenflow.spark.journal import drop_unfinished
 from evenflow.spark.plans import first_plan
 from evenflow.spark.query import Query
@@ -48,7 +53,7 @@ def keyed(df: DataFrame, key: str | Sequence[str]) -> Keyed:
         raise InputError(f"key takes the name of a column or several names, got {key!r}")
     if len(set(columns)) < len(columns):
         raise InputError(f"key names a column twice: {list(columns)}")
-    _check_columns(df, columns, "key")
+    check_columns(df, columns, "key")
     return Keyed(df, columns)
 
 
@@ -63,6 +68,7 @@ class Keyed:
     seed: int = 0
     operator: Operator | None = None
     replanning: Replanning | None = None
+    windows: Window | None = None
 
     def balance(
         self,
@@ -113,6 +119,75 @@ class Keyed:
             )
         return replace(self, replanning=Replanning(planner, theta, **parameters))
 
+    def window(
+        self,
+        column: str,
+        size: str | timedelta,
+        slide: str | timedelta | None = None,
+        *,
+        delay: str | timedelta = "0 seconds",
+        start: str | timedelta = "0 seconds",
+        mode: str = UPDATE,
+    ) -> Keyed:
+        """Do the work in event-time windows: one row of output a key and window, with the columns
+        `window_start` and `window_end` after the key.
+
+        Guarantee: the windows of Spark's `window` function, and the rows that Spark's own streaming
+        aggregation takes in and drops. State is gone once its window is over.
+
+        Parameters:
+            column: the event time, a timestamp. Rows where it is null are in no window.
+            size: how long a window is: "10 minutes", or a timedelta.
+            slide: how far apart windows begin; None for one after the other.
+            delay: how late rows may come. A window is over when a row has been seen whose event time is
+                so much later than its end.
+            start: by how much windows begin after the full hour, day, …; "15 minutes" for hourly
+                windows at a quarter past.
+            mode: of a stream: "update" puts out the windows that a batch changed; "append" every
+                window once, when it is over.
+        """
+        chosen = Window(
+            column,
+            size=microseconds("size", size),
+            slide=microseconds("slide", size if slide is None else slide),
+            delay=microseconds("delay", delay, least=0),
+            start=microseconds("start", start, least=-(1 << 62)),
+            mode=mode,
+        )
+        check_columns(self.df, [column], "window")
+        chosen.time_type(arrow_schema(self.df))
+        _check_window(chosen, self.operator)
+        return replace(self, windows=chosen)
+
+    def window_join(
+        self,
+        other: Keyed | None = None,
+        *,
+        time: str | tuple[str, str],
+        within: str | timedelta,
+        delay: str | timedelta = "0 seconds",
+        prefixes: tuple[str, str] = ("left_", "right_"),
+        where: Predicate | None = None,
+    ) -> Keyed:
+        """Pair the rows of a key that are close in event time: with those of another stream or, if none
+        is given, with each other.
+
+        Guarantee: every pair exactly once, in the batch in which the later of its rows arrives, unless
+        that row is late; nothing is late in a batch DataFrame. Pairs are those of Spark's own inner
+        join on the key and on |difference of times| ≤ `within`.
+
+        Parameters:
+            other: the other stream, with as many key columns of the same types.
+            time: the event time, a timestamp; two names where the streams call it differently.
+            within: how far apart two rows may be: "10 minutes", or a timedelta.
+            delay: how late rows may come, as in `window`; of two streams, the slower one counts.
+            prefixes: put before the names of the columns of the left and of the right row.
+            where: a function that takes a table of pairs and says which of them count: an array with
+                one boolean a pair. It is called with whole Arrow tables.
+        """
+        df, operator = joined(self, other, time, within, delay, prefixes, where)
+        return replace(self, df=df).apply(operator)
+
     def aggregate(self, **aggregates: Aggregate) -> Keyed:
         """Compute aggregates, a column each: `aggregate(hits=ef.count(), ms=ef.mean("ms"))`."""
         return self.apply(Aggregates(**aggregates))
@@ -126,9 +201,10 @@ class Keyed:
             )
         if self.scheme is not None:
             check_fit(operator, self.scheme)
+        _check_window(self.windows, operator)
         wanted = operator.columns()
         if wanted is not None:
-            _check_columns(self.df, wanted, type(operator).__name__)
+            check_columns(self.df, wanted, type(operator).__name__)
         return replace(self, operator=operator)
 
     def job(self) -> Job:
@@ -138,10 +214,11 @@ class Keyed:
                 "nothing is to be done with the keys yet; call aggregate(…) or apply(…)"
             )
         wanted = self.operator.columns()
-        names = (
-            list(self.df.columns) if wanted is None else list(dict.fromkeys([*self.key, *wanted]))
+        timed = [] if self.windows is None else [self.windows.column]
+        names = list(
+            self.df.columns if wanted is None else dict.fromkeys([*self.key, *wanted, *timed])
         )
-        schema = _arrow_schema(self.df)
+        schema = arrow_schema(self.df)
         job = Job(
             key=self.key,
             rows=pa.schema([schema.field(name).with_nullable(True) for name in names]),
@@ -150,6 +227,7 @@ class Keyed:
             workers=self.workers or _cores(self.df),
             seed=self.seed,
             replanning=self.replanning,
+            window=self.windows,
         )
         _check_key_types(job)
         job.output_schema()
@@ -246,6 +324,7 @@ def _identity(job: Job) -> dict[str, Any]:
         "key": {name: str(job.rows.field(name).type) for name in job.key},
         "operator": job.operator.signature(),
         "state": {field.name: str(field.type) for field in job.state_schema()},
+        **({} if job.window is None else {"window": job.window.signature()}),
     }
 
 
@@ -259,14 +338,12 @@ def _check_identity(checkpoint: Checkpoint, job: Job) -> None:
         )
 
 
-def _check_columns(df: DataFrame, names: Sequence[str], what: str) -> None:
-    for name in names:
-        if name not in df.columns:
-            near = difflib.get_close_matches(name, df.columns, 1)
-            hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(df.columns)}"
-            raise InputError(f"{what}: no column is called {name!r}; {hint}")
-        if df.columns.count(name) > 1:
-            raise InputError(f"{what}: several columns are called {name!r}; rename all but one")
+def _check_window(window: Window | None, operator: Operator | None) -> None:
+    if window is not None and isinstance(operator, WindowJoin):
+        raise InputError(
+            "window_join has a window of its own, `within`; leave window(…) out, or put it into a "
+            "query of its own on the pairs"
+        )
 
 
 def _check_key_types(job: Job) -> None:
@@ -277,12 +354,6 @@ def _check_key_types(job: Job) -> None:
             fingerprint(pa.array([], job.rows.field(name).type))
         except InputError as error:
             raise InputError(f"column {name!r} cannot be a key: {error}") from None
-
-
-def _arrow_schema(df: DataFrame) -> pa.Schema:
-    from pyspark.sql.pandas.types import to_arrow_schema
-
-    return to_arrow_schema(df.schema)
 
 
 def _cores(df: DataFrame) -> int:

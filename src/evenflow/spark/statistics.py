@@ -24,11 +24,15 @@ class KeyTally:
     def __init__(self) -> None:
         self._parts: list[Seen] = []
 
-    def add(self, fingerprints: npt.NDArray[np.uint64], group: I64, costs: Any) -> None:
-        """Count one chunk: `group` has every row's key's number, `costs` a number for each key."""
+    def add(
+        self, fingerprints: npt.NDArray[np.uint64], group: I64, costs: Any | None = None
+    ) -> None:
+        """Count one chunk: `group` has every row's key's number; `costs` a number for each key, its
+        rows unless given."""
         n = len(fingerprints)
         rows = np.bincount(group, minlength=n).astype(np.float64)
-        self._parts.append(Seen.of(fingerprints, rows, np.asarray(costs, np.float64), np.zeros(n)))
+        cost = rows if costs is None else np.asarray(costs, np.float64)
+        self._parts.append(Seen.of(fingerprints, rows, cost, np.zeros(n)))
 
     def write(self, folder: Path, batch: int, owner: int, states: pa.Table | None) -> str | None:
         """Into a file of a new name, which is returned; None where there was nothing to do."""

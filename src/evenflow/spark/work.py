@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 from uuid import uuid4
@@ -19,6 +17,7 @@ import pyarrow.parquet as pq
 
 from evenflow.operators import no_state
 from evenflow.operators.grouping_rows import group_rows
+from evenflow.spark.event_time import Watermarks
 from evenflow.spark.job import FINGERPRINT, REPORT, WORKER, Job, stored
 from evenflow.spark.placement import Placement
 from evenflow.spark.rows import (
@@ -31,10 +30,17 @@ from evenflow.spark.rows import (
     nullable,
 )
 from evenflow.spark.state.errors import explained
-from evenflow.spark.state.segments import Segment, StateReader, fold, write_segment
-from evenflow.spark.statistics import KeyTally, row_bytes
-
-TOP = 64  #: so many of its most frequent keys a worker reports
+from evenflow.spark.state.folding import fold
+from evenflow.spark.state.segments import (
+    VERSION,
+    Segment,
+    StateReader,
+    key_columns,
+    write_segment,
+)
+from evenflow.spark.state.whole_keys import rows_of_fingerprints
+from evenflow.spark.statistics import KeyTally
+from evenflow.spark.tally import Tally
 
 
 class Store(NamedTuple):
@@ -46,12 +52,9 @@ class Store(NamedTuple):
     epoch: int
     batch: int
     staging: str  #: where output files are written
-    arriving: tuple[
-        int, ...
-    ] = ()  #: keys whose owner changes with this batch, whether or not they have rows
-    superseded: int | None = (
-        None  #: the epoch whose place `epoch` takes: all that moves does so at once
-    )
+    watermarks: Watermarks = Watermarks()  #: how far event time has come, for state that expires
+    arriving: tuple[int, ...] = ()  #: keys whose owner changes now, with or without rows
+    superseded: int | None = None  #: the epoch of which `epoch` takes the place: all moves are made
     count_keys: bool = False  #: whether workers tell what each key has cost
 
     def now(self) -> dict[int, Placement]:
@@ -65,62 +68,6 @@ class Store(NamedTuple):
         """The epochs of a segment that this batch makes of some others."""
         old = {epoch for segment in segments for epoch in segment.epochs} - {self.superseded}
         return tuple(sorted({self.epoch, *old}))
-
-
-class Tally:
-    """What a worker counts about its own work: rows, keys, seconds and its most frequent keys."""
-
-    def __init__(self) -> None:
-        self.rows = 0
-        self.seconds = 0.0
-        self.started: float | None = (
-            None  #: when the operator's work began, by the clock on the wall
-        )
-        self.cpu = time.process_time()
-        self.began = time.perf_counter()
-        self._tops: dict[int, tuple[int, str]] = {}
-        self._floor = 0
-        self.moved_keys = 0  #: keys that came from other owners with their states
-        self.moved_bytes = 0
-
-    def add(self, keys: Keys, group: np.ndarray) -> None:
-        """Count the rows of one chunk."""
-        counts = np.bincount(group, minlength=len(keys))
-        self.rows += len(group)
-        top = np.arange(len(counts))
-        if len(counts) > TOP:
-            top = np.argpartition(counts, -TOP)[-TOP:]
-            self._floor += int(counts[top].min())
-        names = keys.columns.take(pa.array(top)).to_pylist()
-        for i, row in zip(top.tolist(), names, strict=True):
-            fingerprint = int(keys.fingerprints[i])
-            before = self._tops.get(fingerprint, (0, ""))[0]
-            name = json.dumps(list(row.values()), default=str, ensure_ascii=False)
-            self._tops[fingerprint] = (before + int(counts[i]), name)
-
-    @contextmanager
-    def updating(self) -> Iterator[None]:
-        """Count the time within as the operator's."""
-        self.started = time.time() if self.started is None else self.started
-        began = time.perf_counter()
-        yield
-        self.seconds += time.perf_counter() - began
-
-    def report(self, **more: Any) -> str:
-        """As JSON; `floor` bounds what any key that is not listed can have."""
-        top = [[str(k), n, name] for k, (n, name) in self._tops.items()]
-        return json.dumps(
-            {
-                "rows": self.rows,
-                "seconds": time.perf_counter() - self.began,
-                "cpu_seconds": time.process_time() - self.cpu,
-                "update_seconds": self.seconds,
-                "started": self.started,
-                "top": top,
-                "floor": self._floor,
-                **more,
-            }
-        )
 
 
 @dataclass(frozen=True)
@@ -149,8 +96,8 @@ class SplitWork:
             table = table.add_column(0, WORKER, homes)
             yield from table.cast(self.job.parts_schema()).combine_chunks().to_batches()
         if self.store is not None:
-            worker = _partition()
-            _file_report(self.store, worker, tally.report(stage="work", worker=worker, keys=keys))
+            worker = partition()
+            file_report(self.store, worker, tally.report(stage="work", worker=worker, keys=keys))
 
 
 @dataclass(frozen=True)
@@ -168,10 +115,9 @@ class OwnerWork:
     store: Store | None = None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        owner, tally = _partition(), Tally()
-        counted = KeyTally() if self.store is not None and self.store.count_keys else None
-        reader = self._reader()
-        look_up = None if reader is None else partial(_looked_up, self.job, reader, owner, tally)
+        owner, tally = partition(), Tally()
+        counted = key_tally(self.store)
+        look_up = stored_states(self.job, self.store, owner, tally)
         if self.split:
             states = _from_parts(self.job, tally, look_up, batches)
         else:
@@ -182,28 +128,90 @@ class OwnerWork:
                 yield from output.combine_chunks().to_batches(max_chunksize=1 << 16)
             return
         stored_at = time.perf_counter()
-        arrived = None if reader is None else _arrived(self.store, reader, owner, tally, states)
+        arrived = arrived_states(self.store, owner, tally, states)
         written = _write(self.job, self.store, owner, states, arrived)
-        if counted is not None:
-            folder = Path(self.store.staging)
-            written["counted"] = counted.write(folder, self.store.batch, owner, states)
+        written |= counted_keys(counted, self.store, owner, states)
         report = tally.report(
             stage="state",
             worker=owner,
             keys=0 if states is None else states.num_rows,
             split=self.split,
             write_seconds=time.perf_counter() - stored_at,
-            moved_keys=tally.moved_keys,
-            moved_bytes=tally.moved_bytes,
             **written,
         )
         yield pa.record_batch([pa.array([report], pa.string())], names=[REPORT])
 
-    def _reader(self) -> StateReader | None:
-        if self.store is None or not self.store.segments:
-            return None
-        segments, owners = list(self.store.segments), dict(self.store.owners)
-        return StateReader(Path(self.store.directory), segments, owners)
+
+LookUp = Callable[[Keys], tuple[pa.Table, np.ndarray]] | None
+
+
+def key_tally(store: Store | None) -> KeyTally | None:
+    """To count what each key costs, where somebody wants to know."""
+    return KeyTally() if store is not None and store.count_keys else None
+
+
+def counted_keys(
+    counted: KeyTally | None, store: Store, owner: int, states: pa.Table | None
+) -> dict[str, Any]:
+    """What the report says of the keys' costs: the file in which they are."""
+    if counted is None:
+        return {}
+    return {"counted": counted.write(Path(store.staging), store.batch, owner, states)}
+
+
+def stored_states(job: Job, store: Store | None, owner: int, tally: Tally) -> LookUp:
+    """A function that looks up the committed states of keys, and counts those that come from other
+    owners; None where there is none."""
+    if store is None or not store.segments:
+        return None
+    reader = StateReader(Path(store.directory), list(store.segments), dict(store.owners))
+    names = job.state_schema().names
+
+    def look_up(keys: Keys) -> tuple[pa.Table, np.ndarray]:
+        found, writer = reader.found(keys.fingerprints, keys.columns)
+        states = found.select([stored(name) for name in names]).rename_columns(names)
+        others = (writer >= 0) & (writer != owner)
+        if others.any():
+            tally.moved(states.filter(pa.array(others)))
+        return states, writer >= 0
+
+    return look_up
+
+
+def arrived_states(store: Store, owner: int, tally: Tally, new: pa.Table | None) -> pa.Table | None:
+    """The stored rows of keys that move here with this batch, without those that it has made anew.
+
+    They are written down here at once: from now on nobody needs to know where they were before.
+    """
+    moving = np.array(store.arriving, np.uint64)
+    mine = moving[store.owners[store.epoch](moving) == owner] if len(moving) else moving
+    if not len(mine) or not store.segments:
+        return None
+    rows = rows_of_fingerprints(store.directory, store.segments, store.owners, mine)
+    if rows is None:
+        return None
+    if new is not None and new.num_rows:
+        keys = key_columns(new.column_names)
+        both = pa.concat_tables([new.select(keys), rows.select(keys).cast(new.select(keys).schema)])
+        _, first = group_rows(both.columns)
+        rows = rows.take(pa.array(np.sort(first[first >= new.num_rows]) - new.num_rows))
+    if not rows.num_rows:
+        return None
+    tally.moved(rows)
+    return versioned(rows.drop_columns([VERSION]), store.batch)
+
+
+def with_arrived(new: pa.Table | None, arrived: pa.Table | None) -> pa.Table | None:
+    """New rows of state and those that have come from other owners, together."""
+    if new is None or arrived is None:
+        return arrived if new is None else new
+    return pa.concat_tables([new, arrived.select(new.column_names).cast(new.schema)])
+
+
+def versioned(states: pa.Table, batch: int) -> pa.Table:
+    """Rows of state, as this batch has written them."""
+    version = pa.array(np.full(states.num_rows, batch, np.int64))
+    return states.add_column(1, VERSION, version)
 
 
 def emitted(job: Job, table: pa.Table) -> pa.Table:
@@ -214,46 +222,6 @@ def emitted(job: Job, table: pa.Table) -> pa.Table:
     schema = job.output_schema()
     columns = [*named.columns, *(output.column(name) for name in schema.names[len(job.key) :])]
     return pa.table(columns, names=schema.names).cast(schema)
-
-
-LookUp = Callable[[Keys], tuple[pa.Table, np.ndarray]] | None
-
-
-def _looked_up(
-    job: Job, reader: StateReader, owner: int, tally: Tally, keys: Keys
-) -> tuple[pa.Table, np.ndarray]:
-    """The committed states of some keys, and which of them have one."""
-    found, writer = reader.found(keys.fingerprints, keys.columns)
-    names = job.state_schema().names
-    states = found.select([stored(name) for name in names]).rename_columns(names)
-    others = (writer >= 0) & (writer != owner)
-    if others.any():
-        tally.moved_keys += int(others.sum())
-        tally.moved_bytes += int(row_bytes(states.filter(pa.array(others))).sum())
-    return states, writer >= 0
-
-
-def _arrived(
-    store: Store, reader: StateReader, owner: int, tally: Tally, states: pa.Table | None
-) -> pa.Table | None:
-    """The states of keys that move here with this batch and have no rows in it. They are written down
-    here at once: from now on nobody needs to know where they were before."""
-    moving = np.array(store.arriving, np.uint64)
-    mine = moving[store.owners[store.epoch](moving) == owner] if len(moving) else moving
-    if not len(mine):
-        return None
-    rows = reader.take(mine)
-    if states is not None and rows.num_rows:
-        both = pa.concat_tables([states, rows.select(states.column_names).cast(states.schema)])
-        keys = [name for name in states.column_names if name.startswith("k") and name[1:].isdigit()]
-        _, first = group_rows([both.column(name) for name in keys])
-        new = np.sort(first[first >= states.num_rows]) - states.num_rows
-        rows = rows.take(pa.array(new))
-    if not rows.num_rows:
-        return None
-    tally.moved_keys += rows.num_rows
-    tally.moved_bytes += int(row_bytes(rows).sum())
-    return rows
 
 
 def _part_of(job: Job, tally: Tally, chunk: pa.Table) -> pa.Table:
@@ -268,7 +236,7 @@ def _from_parts(
     job: Job, tally: Tally, look_up: LookUp, batches: Iterator[pa.RecordBatch]
 ) -> pa.Table | None:
     """The new states of all keys of which parts came in."""
-    parts = [part.select(_stored_names(job)) for part in chunks(batches)]
+    parts = [part.select(stored_names(job)) for part in chunks(batches)]
     if not parts:
         return None
     arrived = sum(part.num_rows for part in parts)
@@ -299,7 +267,7 @@ def _from_rows(
         if look_up is not None:
             states = look_up(keys)[0].cast(states.schema)
         if table is not None:
-            states = _overlaid(job, keys, states, table)
+            states = overlaid(job, keys, states, table)
         with tally.updating():
             if counted is None:
                 states = job.operator.update(rows, states)
@@ -307,11 +275,11 @@ def _from_rows(
                 states, costs = job.operator.measured(rows, states)
         if counted is not None:
             counted.add(keys.fingerprints, rows.group, costs)
-        table = _latest(job, table, as_stored(keys, states))
+        table = latest_of(job, table, as_stored(keys, states))
     return table
 
 
-def _overlaid(job: Job, keys: Keys, states: pa.Table, table: pa.Table) -> pa.Table:
+def overlaid(job: Job, keys: Keys, states: pa.Table, table: pa.Table) -> pa.Table:
     """`states`, but those of this very batch where an earlier chunk has made some."""
     known, newer = from_stored(job, table)
     both = pa.concat_tables([known.columns.cast(keys.columns.schema), keys.columns])
@@ -321,7 +289,7 @@ def _overlaid(job: Job, keys: Keys, states: pa.Table, table: pa.Table) -> pa.Tab
     return pa.concat_tables([newer.cast(states.schema), states]).take(pa.array(place))
 
 
-def _latest(job: Job, before: pa.Table | None, after: pa.Table) -> pa.Table:
+def latest_of(job: Job, before: pa.Table | None, after: pa.Table) -> pa.Table:
     """One row a key: that of `after` where there is one."""
     if before is None:
         return after
@@ -331,42 +299,40 @@ def _latest(job: Job, before: pa.Table | None, after: pa.Table) -> pa.Table:
 
 
 def _write(
-    job: Job, store: Store, owner: int, states: pa.Table | None, arrived: pa.Table | None = None
+    job: Job, store: Store, owner: int, states: pa.Table | None, arrived: pa.Table | None
 ) -> dict[str, Any]:
     """Write new states and output rows; what was written, for the report."""
-    written: dict[str, Any] = {"segment": None, "consumed": [], "output": None}
-    parts = []
-    if states is not None and states.num_rows:
-        parts.append(_versioned(states, store.batch))
-    if arrived is not None:
-        rows = _versioned(arrived.drop_columns(["__version"]), store.batch)
-        parts.append(rows if not parts else rows.cast(parts[0].schema))
-    if not parts:
-        return written
+    new = versioned(states, store.batch) if states is not None and states.num_rows else None
+    rows = with_arrived(new, arrived)
+    if rows is None:
+        return {"segment": None, "consumed": [], "output": None}
     own = [segment for segment in store.segments if segment.owner == owner]
-    # Rows that other owners have taken over can be left behind, once they are theirs alone.
-    table, consumed = fold(Path(store.directory), own, pa.concat_tables(parts), store.now())
+    table, consumed = fold(Path(store.directory), own, rows, placements=store.now())
     segment = write_segment(Path(store.directory), table, owner, store.epochs(consumed))
-    written |= {"segment": segment.to_json(), "consumed": [old.file for old in consumed]}
-    if states is not None and states.num_rows:
-        output = emitted(job, states)
-        name = f"{store.batch:010d}-{owner:05d}-{uuid4().hex}.parquet"
-        _write_output(output, Path(store.staging) / name)
-        written["output"] = {"file": name, "rows": output.num_rows}
-    return written
+    return {
+        "segment": segment.to_json(),
+        "consumed": [old.file for old in consumed],
+        "output": None if new is None else write_output(store, owner, [emitted(job, states)]),
+    }
 
 
-def _versioned(states: pa.Table, batch: int) -> pa.Table:
-    version = pa.array(np.full(states.num_rows, batch, np.int64))
-    return states.add_column(1, "__version", version)
-
-
-def _write_output(output: pa.Table, file: Path) -> None:
+def write_output(store: Store, owner: int, tables: Iterable[pa.Table]) -> dict[str, Any] | None:
+    """Write the output rows of an owner, table by table; the file, None if there are no rows."""
+    rows, left = 0, (table for table in tables if table.num_rows)
+    first = next(left, None)
+    if first is None:
+        return None
+    name = f"{store.batch:010d}-{owner:05d}-{uuid4().hex}.parquet"
+    file = Path(store.staging) / name
     with explained("write", file), open(file, "xb") as content:
-        pq.write_table(output, content)
+        with pq.ParquetWriter(content, first.schema) as writer:
+            for table in chain([first], left):
+                writer.write_table(table)
+                rows += table.num_rows
         content.flush()
         # The manifest outlives a crash of the machine; so must what it says was delivered.
         os.fsync(content.fileno())
+    return {"file": name, "rows": rows}
 
 
 def filed_reports(store: Store, workers: int) -> list[Path]:
@@ -377,7 +343,7 @@ def filed_reports(store: Store, workers: int) -> list[Path]:
     ]
 
 
-def _file_report(store: Store, worker: int, report: str) -> None:
+def file_report(store: Store, worker: int, report: str) -> None:
     file = filed_reports(store, worker + 1)[worker]
     unfinished = file.with_name(f"{file.name}.{uuid4().hex}")
     with explained("write", file):
@@ -385,12 +351,12 @@ def _file_report(store: Store, worker: int, report: str) -> None:
         unfinished.rename(file)
 
 
-def _stored_names(job: Job) -> list[str]:
+def stored_names(job: Job) -> list[str]:
     names = job.state_schema().names
     return [FINGERPRINT, *job.key_schema().names, *map(stored, names)]
 
 
-def _partition() -> int:
+def partition() -> int:
     from pyspark import TaskContext
 
     task = TaskContext.get()

@@ -5,15 +5,14 @@ NumPy and pyarrow alone: neither Spark nor a compiler is needed to read a checkp
 
 from evenflow.spark.state.checkpoint import Checkpoint, Lock
 from evenflow.spark.state.errors import AlreadyCommitted, CheckpointError, DamagedState
+from evenflow.spark.state.folding import fold, newest
 from evenflow.spark.state.manifest import Manifest
 from evenflow.spark.state.segments import (
     FINGERPRINT,
     VERSION,
     Segment,
     StateReader,
-    fold,
     look_up,
-    newest,
     read_segment,
     write_segment,
 )

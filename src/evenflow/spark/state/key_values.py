@@ -8,8 +8,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from evenflow.model import InputError
+from evenflow.operators.grouping_rows import group_rows
 
 Booleans = npt.NDArray[np.bool_]
+I64 = npt.NDArray[np.int64]
 
 
 def equal_keys(a: pa.Table, b: pa.Table) -> Booleans:
@@ -31,6 +33,55 @@ def equal_keys(a: pa.Table, b: pa.Table) -> Booleans:
     for left, right in zip(a.columns, b.columns, strict=True):
         same &= _equal(_one_chunk(left), _one_chunk(right))
     return same
+
+
+def matched(a: pa.Table, b: pa.Table) -> tuple[I64, I64]:
+    """The pairs of a row of `a` and a row of `b` that are the same key, in time linear in both.
+
+    Parameters:
+        a, b: key columns, compared by their order. In `b` a key stands at most once.
+
+    Example:
+        >>> import pyarrow as pa
+        >>> there, here = matched(pa.table({"k0": ["x", "y", None]}), pa.table({"k0": [None, "x"]}))
+        >>> there.tolist(), here.tolist()
+        ([0, 2], [1, 0])
+    """
+    if not a.num_rows or not b.num_rows:
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    columns = [
+        pa.concat_arrays([_as_stored(_one_chunk(left), right.type), _one_chunk(right)])
+        for left, right in zip(a.columns, b.columns, strict=True)
+    ]
+    number, first = group_rows(columns)
+    place = np.full(len(first), -1)
+    place[number[a.num_rows :]] = np.arange(b.num_rows)
+    found = place[number[: a.num_rows]]
+    (there,) = np.nonzero(found >= 0)
+    return there, found[there]
+
+
+def first_of_each(fingerprints: npt.NDArray[np.uint64], keys: pa.Table) -> Booleans:
+    """Which rows are the first of their key; rows of one fingerprint stand together.
+
+    A round settles one key of every fingerprint. Mostly one round is all; where a fingerprint has
+    many keys, as the windows of a key have, the rest is settled at once.
+    """
+    first = np.zeros(len(fingerprints), bool)
+    left = np.arange(len(fingerprints))
+    for _ in range(2):
+        if not len(left):
+            return first
+        begins = np.append(True, fingerprints[left][1:] != fingerprints[left][:-1])
+        leader = left[begins][np.cumsum(begins) - 1]
+        first[left[begins]] = True
+        same = equal_keys(keys.take(pa.array(left)), keys.take(pa.array(leader)))
+        left = left[~same]
+    if len(left):
+        rest = keys.take(pa.array(left))
+        _, firsts = group_rows([pa.array(fingerprints[left]), *rest.columns])
+        first[left[firsts]] = True
+    return first
 
 
 def _one_chunk(column: pa.ChunkedArray) -> pa.Array:
@@ -63,6 +114,8 @@ def _flags(array: pa.Array) -> Booleans:
 
 def _as_stored(keys: pa.Array, stored: pa.DataType) -> pa.Array:
     """Keys in the type of the stored ones: `string` may have become `large_string` since."""
+    if keys.type == stored:
+        return keys
     try:
         return keys.cast(stored)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:

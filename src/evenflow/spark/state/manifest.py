@@ -28,6 +28,7 @@ class Manifest:
         segments: the state.
         output: the files or rows that were delivered.
         metrics: of this batch.
+        event_time: how far event time has come, for state that expires (`event_time.Watermarks`).
         format: of the file.
     """
 
@@ -38,6 +39,7 @@ class Manifest:
     segments: Sequence[Segment] = ()
     output: Sequence[Any] = ()
     metrics: Mapping[str, Any] = field(default_factory=dict)
+    event_time: Mapping[str, Any] = field(default_factory=dict)
     format: int = FORMAT
 
     def __post_init__(self) -> None:
@@ -59,8 +61,10 @@ def dump(manifest: Manifest) -> bytes:
         >>> load(dump(Manifest(batch=3, plan={"scheme": "key"}))).plan["scheme"]
         'key'
     """
+    event_time = {"event_time": manifest.event_time} if manifest.event_time else {}
     return seal(
         {
+            **event_time,
             "format": manifest.format,
             "batch": manifest.batch,
             "run": manifest.run,
@@ -84,6 +88,7 @@ def load(content: bytes, path: str | Path = "manifest") -> Manifest:
         segments=[Segment.from_json(segment) for segment in body["segments"]],
         output=body["output"],
         metrics=body["metrics"],
+        event_time=body.get("event_time", {}),
         format=body["format"],
     )
 

@@ -17,7 +17,7 @@ from evenflow.model import InputError
 from evenflow.spark.state.container import I64, U64, Container, Encoded
 from evenflow.spark.state.durable import write_whole
 from evenflow.spark.state.errors import explained
-from evenflow.spark.state.key_values import Booleans, equal_keys
+from evenflow.spark.state.key_values import Booleans, equal_keys, matched
 
 FINGERPRINT = "__fingerprint"  #: int64, the bits of the key's fingerprint
 VERSION = "__version"  #: int64, the batch that wrote the row
@@ -39,6 +39,7 @@ class Segment:
         rows, bytes: its size.
         checksum: of the whole file (see `container`).
         lowest_batch, highest_batch: the range of its rows' versions.
+        expires: when its first and its last row expire, for state that does (see `expiry`).
     """
 
     file: str
@@ -49,13 +50,19 @@ class Segment:
     checksum: int
     lowest_batch: int
     highest_batch: int
+    expires: tuple[int, int] | None = None
 
     def to_json(self) -> dict[str, Any]:
-        return {**asdict(self), "epochs": list(self.epochs)}
+        plain = {**asdict(self), "epochs": list(self.epochs)}
+        expires = plain.pop("expires")
+        return plain if expires is None else {**plain, "expires": list(expires)}
 
     @classmethod
     def from_json(cls, description: Mapping[str, Any]) -> Segment:
-        return cls(**{**description, "epochs": tuple(description["epochs"])})
+        lists = {
+            name: tuple(description[name]) for name in ("epochs", "expires") if name in description
+        }
+        return cls(**{**description, **lists})
 
 
 def batch_of(name: str) -> int | None:
@@ -93,7 +100,11 @@ def state_columns(names: Sequence[str]) -> list[str]:
 
 
 def write_segment(
-    directory: str | Path, table: pa.Table, owner: int, epochs: Iterable[int]
+    directory: str | Path,
+    table: pa.Table,
+    owner: int,
+    epochs: Iterable[int],
+    expires: str | None = None,
 ) -> Segment:
     """Write rows of state as a new segment.
 
@@ -106,6 +117,7 @@ def write_segment(
             of whose columns is named like a further key. Rows in any order.
         owner: the worker that writes.
         epochs: the placements that gave it these keys.
+        expires: the column that says when a row expires, if there is one.
 
     Example:
         >>> import tempfile
@@ -116,11 +128,11 @@ def write_segment(
         (2, 4, 5, '00003-0000000005-')
     """
     directory = Path(directory)
-    table = _in_order(_checked(table))
-    versions = _numbers(table, VERSION)
-    low, high = (int(versions.min()), int(versions.max())) if len(versions) else (0, 0)
+    table = _in_order(checked(table))
+    versions = numbers_of(table, VERSION)
+    low, high = _range(versions) or (0, 0)
     name = f"{owner:05d}-{high:010d}-{uuid4().hex}.seg"
-    encoded = Encoded(_fingerprints(table), table.drop_columns([FINGERPRINT]))
+    encoded = Encoded(fingerprints_in(table), table.drop_columns([FINGERPRINT]))
     with explained("write", directory / name):
         write_whole(directory / name, encoded.parts())
     return Segment(
@@ -132,10 +144,15 @@ def write_segment(
         checksum=encoded.checksum,
         lowest_batch=low,
         highest_batch=high,
+        expires=None if expires is None else _range(numbers_of(table, expires)),
     )
 
 
-def _checked(table: pa.Table) -> pa.Table:
+def _range(numbers: I64) -> tuple[int, int] | None:
+    return (int(numbers.min()), int(numbers.max())) if len(numbers) else None
+
+
+def checked(table: pa.Table) -> pa.Table:
     """`table` with its columns in the order of the format, each in one chunk."""
     for name in (FINGERPRINT, VERSION):
         if name not in table.column_names:
@@ -162,19 +179,19 @@ def _plain(table: pa.Table) -> pa.Table:
 
 
 def _in_order(table: pa.Table) -> pa.Table:
-    fingerprints = _fingerprints(table)
+    fingerprints = fingerprints_in(table)
     if np.all(fingerprints[:-1] <= fingerprints[1:]):
         return table
     return table.take(pa.array(np.argsort(fingerprints, kind="stable")))
 
 
-def _numbers(table: pa.Table, column: str) -> I64:
+def numbers_of(table: pa.Table, column: str) -> I64:
     numbers: I64 = table.column(column).to_numpy()
     return numbers
 
 
-def _fingerprints(table: pa.Table) -> U64:
-    return _numbers(table, FINGERPRINT).view(np.uint64)
+def fingerprints_in(table: pa.Table) -> U64:
+    return numbers_of(table, FINGERPRINT).view(np.uint64)
 
 
 # --- reading -------------------------------------------------------------------------------------
@@ -215,14 +232,20 @@ class _Answers:
                 f"{container.path} has {len(keys)} key columns, but {self._keys.num_columns} were "
                 "looked up; start a new checkpoint for a new key"
             )
-        hits = container.find(self._fingerprints[wanted])
-        if not len(hits.row):
-            return
-        rows, query = container.take(hits.row), wanted[hits.query]
-        asked = self._keys.take(pa.array(query))
-        version = _numbers(rows, VERSION)
-        better = equal_keys(rows.select(keys), asked) & (version > self.version[query])
-        (kept,) = np.nonzero(better)
+        prints = np.unique(self._fingerprints[wanted])
+        if len(prints) < len(wanted):
+            # Windows of a key share its fingerprint. Asked for one by one, each would be compared
+            # with all that is stored of the key; so read those once, and match them by value.
+            rows = container.take(container.find(prints).row)
+            query, place = matched(self._keys.take(pa.array(wanted)), rows.select(keys))
+            query, rows = wanted[query], rows.take(pa.array(place))
+            same = np.ones(len(query), bool)
+        else:
+            hits = container.find(self._fingerprints[wanted])
+            rows, query = container.take(hits.row), wanted[hits.query]
+            same = equal_keys(rows.select(keys), self._keys.take(pa.array(query)))
+        version = numbers_of(rows, VERSION)
+        (kept,) = np.nonzero(same & (version > self.version[query]))
         # The newest of one key comes last, and is the one that stays in the arrays.
         kept = kept[np.argsort(version[kept], kind="stable")]
         self.version[query[kept]] = version[kept]
@@ -287,7 +310,7 @@ class StateReader:
         """The state of every key, in order, nulls where it has none; and the owner that has written
         it, or -1."""
         answers = _Answers(fingerprints, keys)
-        for segment, mine in self._likely(fingerprints):
+        for segment, mine in self.likely(fingerprints):
             # Newest segments come first: what is found there needs no look into older ones.
             (wanted,) = np.nonzero(mine & (answers.version < segment.highest_batch))
             if len(wanted):
@@ -295,18 +318,7 @@ class StateReader:
                     answers.search(container, wanted, segment.owner)
         return answers.table(self.state_schema())[0], answers.owner
 
-    def take(self, fingerprints: U64) -> pa.Table:
-        """The newest rows of all keys with these fingerprints, as segments hold them."""
-        parts = []
-        for segment, mine in self._likely(fingerprints):
-            with open_segment(self._directory, segment) as container:
-                hits = container.find(fingerprints[mine])
-                rows = container.take(hits.row)
-            prints = pa.array(fingerprints[mine][hits.query].view(np.int64))
-            parts.append(rows.add_column(0, FINGERPRINT, prints))
-        return newest(pa.concat_tables(parts)) if parts else pa.table({})
-
-    def _likely(self, fingerprints: U64) -> Iterator[tuple[Segment, Booleans]]:
+    def likely(self, fingerprints: U64) -> Iterator[tuple[Segment, Booleans]]:
         """Each segment in which some of these may be, newest first, and which."""
         epochs = {epoch for segment in self._segments for epoch in segment.epochs}
         owners = {epoch: self._placements[epoch](fingerprints) for epoch in epochs}
@@ -349,86 +361,3 @@ def look_up(
     anywhere = [replace(segment, owner=0, epochs=(0,)) for segment in segments]
     nobody = {0: lambda prints: np.zeros(len(prints), np.int32)}
     return StateReader(directory, anywhere, nobody, state_schema).look_up(fingerprints, keys)
-
-
-# --- folding -------------------------------------------------------------------------------------
-
-
-def fold(
-    directory: str | Path,
-    segments: Sequence[Segment],
-    new_table: pa.Table,
-    placements: Mapping[int, Place] | None = None,
-) -> tuple[pa.Table, list[Segment]]:
-    """The rows of the next segment of an owner, and the segments that it takes the place of.
-
-    From the newest to the oldest, a segment is folded in while it has at most twice the rows gathered
-    so far (the logarithmic method).
-
-    Guarantee: every segment that stays has more than twice the rows of the next newer one, so n rows
-    lie in at most log₂ n + 1 segments, and a row is written again O(log n) times. Of each key the
-    newest version stays; nothing else is lost, but for rows that have moved away.
-
-    Parameters:
-        directory: where segments lie.
-        segments: those of one owner.
-        new_table: the rows of this batch, as for `write_segment`.
-        placements: epoch → owners now, to drop the rows that other owners have taken over.
-    """
-    tables, consumed, rows = [_checked(new_table)], [], new_table.num_rows
-    for segment in sorted(segments, key=lambda segment: -segment.highest_batch):
-        if segment.rows > 2 * rows:
-            break
-        tables.append(_kept(read_segment(directory, segment), segment, placements))
-        consumed.append(segment)
-        rows += segment.rows
-    return (newest(pa.concat_tables(tables)) if consumed else tables[0]), consumed
-
-
-def _kept(table: pa.Table, segment: Segment, placements: Mapping[int, Place] | None) -> pa.Table:
-    if placements is None:
-        return table
-    prints = _fingerprints(table)
-    owned = [placements[epoch](prints) == segment.owner for epoch in segment.epochs]
-    return table.filter(pa.array(np.logical_or.reduce(owned)))
-
-
-def newest(table: pa.Table) -> pa.Table:
-    """Of each key the row of the highest version, sorted by fingerprint.
-
-    Example:
-        >>> rows = {"__fingerprint": [7, 7], "__version": [4, 5], "k0": ["a", "a"], "hits": [1, 2]}
-        >>> newest(pa.table(rows)).to_pylist()
-        [{'__fingerprint': 7, '__version': 5, 'k0': 'a', 'hits': 2}]
-    """
-    table = table.combine_chunks()
-    fingerprints, versions = _fingerprints(table), _numbers(table, VERSION)
-    order = np.argsort(fingerprints, kind="stable")  # merges sorted runs in one pass each
-    ordered = fingerprints[order]
-    repeats = ordered[1:] == ordered[:-1]
-    (shared,) = np.nonzero(np.append(repeats, False) | np.append(False, repeats))
-    if not len(shared):
-        return table.take(pa.array(order))
-    among = order[shared]
-    among = among[np.lexsort((-versions[among], fingerprints[among]))]
-    order[shared] = among
-    keys = table.select(key_columns(table.column_names)).take(pa.array(among))
-    stays = np.ones(len(order), bool)
-    stays[shared] = _first_of_each(fingerprints[among], keys)
-    return table.take(pa.array(order[stays]))
-
-
-def _first_of_each(fingerprints: U64, keys: pa.Table) -> Booleans:
-    """Which rows are the first of their key; equal fingerprints stand together.
-
-    A round settles one key of every fingerprint, so it takes as many rounds as keys collide.
-    """
-    first = np.zeros(len(fingerprints), bool)
-    left = np.arange(len(fingerprints))
-    while len(left):
-        begins = np.append(True, fingerprints[left][1:] != fingerprints[left][:-1])
-        leader = left[begins][np.cumsum(begins) - 1]
-        first[left[begins]] = True
-        same = equal_keys(keys.take(pa.array(left)), keys.take(pa.array(leader)))
-        left = left[~same]
-    return first

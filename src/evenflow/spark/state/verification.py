@@ -15,16 +15,16 @@ from evenflow.model import InputError
 from evenflow.spark.placement import Placement
 from evenflow.spark.state.checkpoint import Checkpoint, content_of, local_path
 from evenflow.spark.state.errors import CheckpointError, damaged
+from evenflow.spark.state.folding import newest
 from evenflow.spark.state.manifest import Manifest, unseal
 from evenflow.spark.state.segments import (
     FINGERPRINT,
     VERSION,
     Segment,
-    StateReader,
-    newest,
     open_segment,
     read_segment,
 )
+from evenflow.spark.state.whole_keys import rows_of_fingerprints
 
 Progress = Callable[[str, int, int], None]  #: (file, files done, files in all)
 
@@ -92,7 +92,8 @@ def verify(path: str | Path, progress: Progress | None = None) -> Verdict:
             progress(segment.file, done, len(segments))
         with _noted(problems, checkpoint.segments_directory / segment.file):
             stale = verify_segment(checkpoint.segments_directory, segment, placements)
-            if stale.num_rows:
+            # What expires may be gone already where it has moved to.
+            if stale.num_rows and segment.expires is None:
                 left_behind[segment.file] = stale
     for name, stale in left_behind.items():
         with _noted(problems, checkpoint.segments_directory / name):
@@ -146,12 +147,13 @@ def _check_taken_over(
     """Rows that another owner should have must be there, as new or newer: a key that has moved."""
     manifest = next(m for m in reversed(manifests) if name in {s.file for s in m.segments})
     places = {epoch: Placement.from_json(place) for epoch, place in placements.items()}
-    reader = StateReader(directory, manifest.segments, places)
     prints = stale.column(FINGERPRINT).to_numpy().view(np.uint64)
-    found = reader.take(prints)
-    have = found.column(FINGERPRINT).to_numpy().view(np.uint64) if found.num_rows else prints[:0]
-    versions = found.column(VERSION).to_numpy() if found.num_rows else np.zeros(0, np.int64)
-    newest_of = dict(zip(have.tolist(), versions.tolist(), strict=True))
+    found = rows_of_fingerprints(directory, manifest.segments, places, np.unique(prints))
+    newest_of: dict[int, int] = {}
+    if found is not None:
+        have = found.column(FINGERPRINT).to_numpy().view(np.uint64).tolist()
+        for key, version in zip(have, found.column(VERSION).to_pylist(), strict=True):
+            newest_of[key] = max(version, newest_of.get(key, -1))
     wanted = zip(prints.tolist(), stale.column(VERSION).to_pylist(), strict=True)
     lost = sum(newest_of.get(key, -1) < version for key, version in wanted)
     if lost:

@@ -1,0 +1,127 @@
+"""Which rows of a key lie close to each other in time: ranges of sorted arrays, spread out to pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from evenflow.operators.groups import I64
+from evenflow.operators.windows import Booleans
+
+BLOCK = 1 << 19  #: so many pairs are made at a time
+Pairs = Iterator[tuple[I64, I64]]  #: numbers of left and right rows
+
+
+def pairs_within(
+    group: I64,
+    times: I64,
+    within: int,
+    fresh: Booleans,
+    ranks: Callable[[I64], I64],
+    block: int = BLOCK,
+) -> Pairs:
+    """Every pair of rows of one group, at most `within` apart, of which one is fresh: once, the
+    earlier row on the left.
+
+    Parameters:
+        group, times, fresh: of each row.
+        within: both bounds included.
+        ranks: rows of equal group and time among others → their order.
+        block: how many pairs to give at once.
+
+    Example:
+        >>> found = pairs_within(
+        ...     np.zeros(3, int), np.array([5, 1, 3]), 2, np.array([True, True, False]), np.argsort)
+        >>> [(left.tolist(), right.tolist()) for left, right in found]
+        [([1], [2]), ([2], [0])]
+    """
+    order = np.lexsort((times, group))
+    order = _settled(order, group, times, ranks)
+    group, times, fresh = group[order], times[order], fresh[order]
+    place = np.arange(len(order))
+    # A fresh row meets all that come after it, an old one only those that are fresh.
+    for lefts, rights in ((place[fresh], place), (place[~fresh], place[fresh])):
+        _, high = _ranges(group, times, lefts, rights, within)
+        low = np.searchsorted(rights, lefts, "right")
+        for left, right in _spread(low, high, block):
+            yield order[lefts[left]], order[rights[right]]
+
+
+def pairs_across(
+    group: I64,
+    times: I64,
+    within: int,
+    fresh: Booleans,
+    is_right: Booleans,
+    block: int = BLOCK,
+) -> Pairs:
+    """Every pair of a left and a right row of one group, at most `within` apart, of which one is
+    fresh, once.
+
+    Parameters:
+        group, times, fresh: of each row.
+        within: both bounds included.
+        is_right: on which side each row is.
+        block: how many pairs to give at once.
+
+    Example:
+        >>> found = pairs_across(np.zeros(3, int), np.array([5, 1, 3]), 2,
+        ...     np.array([True, True, False]), np.array([False, False, True]))
+        >>> [(left.tolist(), right.tolist()) for left, right in found]
+        [([1, 0], [2, 2])]
+    """
+    order = np.lexsort((times, group))
+    group, times, fresh = group[order], times[order], fresh[order]
+    right_side = is_right[order]
+    place = np.arange(len(order))
+    for lefts, rights in (
+        (place[~right_side & fresh], place[right_side]),
+        (place[~right_side & ~fresh], place[right_side & fresh]),
+    ):
+        low, high = _ranges(group, times, lefts, rights, within)
+        for left, right in _spread(low, high, block):
+            yield order[lefts[left]], order[rights[right]]
+
+
+def _settled(order: I64, group: I64, times: I64, ranks: Callable[[I64], I64]) -> I64:
+    """Rows of one group and time put into the order of `ranks`."""
+    if len(order) < 2:
+        return order
+    a, b = order[:-1], order[1:]
+    tie = (group[a] == group[b]) & (times[a] == times[b])
+    if not tie.any():
+        return order
+    (tied,) = np.nonzero(np.append(tie, False) | np.append(False, tie))
+    rows = order[tied]
+    order[tied] = rows[np.lexsort((ranks(rows), times[rows], group[rows]))]
+    return order
+
+
+def _ranges(group: I64, times: I64, asking: I64, among: I64, within: int) -> tuple[I64, I64]:
+    """For each row of `asking`, from where to where the rows of `among` that are close to it go.
+
+    Rows are sorted by group and time. Group and time become one integer, with times as ranks, so that
+    no product leaves 64 bits, whatever the times are.
+    """
+    ranked = np.unique(times[among])
+    width = len(ranked)
+    numbers = group[among] * width + np.searchsorted(ranked, times[among])
+    low = group[asking] * width + np.searchsorted(ranked, times[asking] - within, "left")
+    high = group[asking] * width + np.searchsorted(ranked, times[asking] + within, "right")
+    return np.searchsorted(numbers, low, "left"), np.searchsorted(numbers, high, "left")
+
+
+def _spread(low: I64, high: I64, block: int) -> Pairs:
+    """(i, j) for all j in low[i] … high[i] − 1, at most `block` at a time."""
+    counts = np.maximum(high - low, 0)
+    ends = np.cumsum(counts)
+    total = int(ends[-1]) if len(ends) else 0
+    for start in range(0, total, block):
+        stop = min(start + block, total)
+        first = int(np.searchsorted(ends, start, "right"))
+        last = int(np.searchsorted(ends, stop - 1, "right"))
+        begins = np.maximum(ends[first : last + 1] - counts[first : last + 1], start)
+        taken = np.minimum(ends[first : last + 1], stop) - begins
+        asking = np.repeat(np.arange(first, last + 1), taken)
+        yield asking, low[asking] + np.arange(start, stop) - (ends - counts)[asking]

@@ -1,0 +1,195 @@
+"""Pairs of rows of a key that are close in event time: a self-join, or a join of two streams."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from evenflow.model import InputError
+from evenflow.operators.groups import I64
+from evenflow.operators.input_columns import column_type
+from evenflow.operators.local import rows_by_key
+from evenflow.operators.pairing import BLOCK, pairs_across, pairs_within
+from evenflow.operators.protocol import Operator
+from evenflow.operators.value_order import content_ranks
+from evenflow.operators.windows import Booleans, check_time, times_of
+
+Predicate = Callable[[pa.Table], Any]  #: pairs → which of them count
+
+
+@dataclass(frozen=True)
+class WindowJoin(Operator):
+    """Pairs rows of a key whose event times differ by at most `within`.
+
+    A self-join gives every pair of two rows once, the earlier one on the left; of two rows of the same
+    moment the one whose values come first. Joined streams are one table with a column that tells right
+    from left. As in SQL, null is no key, and a row without an event time has no partner.
+
+    Guarantee: every pair exactly once, in the batch in which the later of the two arrives. It cannot
+    merge, so only schemes that keep a key on one worker run it. No Python runs a row or a pair.
+
+    Parameters:
+        times: the columns of the event time, of left rows and of right ones.
+        within: how far apart rows of a pair may be, in microseconds, both bounds included.
+        left: (column, name in the output) of what a pair takes from its left row.
+        right: the same of its right row.
+        side: the boolean column that is true for right rows; None for a self-join.
+        delay: how long a row may be late, in microseconds of event time.
+        where: takes the pairs as they would be put out, and says which count: one boolean a pair.
+
+    Example:
+        >>> columns = ("at", "price")
+        >>> join = WindowJoin(
+        ...     ("at", "at"), 2,
+        ...     tuple((c, f"left_{c}") for c in columns), tuple((c, f"right_{c}") for c in columns))
+        >>> at = pa.array([1, 3, 4], pa.timestamp("us"))
+        >>> trades = pa.table({"symbol": ["x", "x", "x"], "at": at, "price": [7, 8, 9]})
+        >>> pairs = join.on_table(trades, "symbol")
+        >>> pairs.select(["symbol", "left_price", "right_price"]).to_pylist()
+        [{'symbol': 'x', 'left_price': 7, 'right_price': 8}, {'symbol': 'x', 'left_price': 8, 'right_price': 9}]
+    """  # noqa: E501
+
+    name: ClassVar[str] = "window-join"
+
+    times: tuple[str, str]
+    within: int
+    left: tuple[tuple[str, str], ...]
+    right: tuple[tuple[str, str], ...]
+    side: str | None = None
+    delay: int = 0
+    where: Predicate | None = None
+
+    def __post_init__(self) -> None:
+        if self.within < 0 or self.delay < 0:
+            raise InputError("window_join: within and delay must not be negative")
+        if self.where is not None and not callable(self.where):
+            raise InputError(
+                "window_join: where takes a function of a table of pairs that returns one boolean a "
+                f"pair, got {self.where!r}"
+            )
+        names = [name for _, name in (*self.left, *self.right)]
+        twice = [name for name in names if names.count(name) > 1]
+        if twice:
+            raise InputError(
+                f"window_join: the output would have two columns {twice[0]!r}; give the two sides "
+                "different prefixes"
+            )
+
+    @property
+    def sources(self) -> int:
+        """How many streams are joined."""
+        return 1 if self.side is None else 2
+
+    def columns(self) -> list[str]:
+        """What is kept of a row."""
+        side = [] if self.side is None else [self.side]
+        taken = [column for column, _ in (*self.left, *self.right)]
+        return list(dict.fromkeys([*side, *self.times, *taken]))
+
+    def state_schema(self, rows: pa.Schema) -> pa.Schema:
+        """The columns of a row: state is the rows themselves."""
+        for column in self.times:
+            check_time(column_type(rows, column, "window_join"), column, "window_join")
+        return pa.schema(
+            [(name, column_type(rows, name, "window_join")) for name in self.columns()]
+        )
+
+    def output_schema(self, rows: pa.Schema) -> pa.Schema:
+        """The columns of the left row, then those of the right one."""
+        taken = (*self.left, *self.right)
+        return pa.schema([(name, column_type(rows, c, "window_join")) for c, name in taken])
+
+    def moments(self, rows: pa.Table) -> tuple[I64, Booleans, Booleans]:
+        """Of each row: its event time, whether it has one, and whether it is a right one."""
+        times, known = times_of(rows.column(self.times[0]))
+        if self.side is None:
+            return times, known, np.zeros(len(times), bool)
+        right = rows.column(self.side).combine_chunks().to_numpy(zero_copy_only=False).astype(bool)
+        others, others_known = times_of(rows.column(self.times[1]))
+        return np.where(right, others, times), np.where(right, others_known, known), right
+
+    def pairs(
+        self, keys: pa.Table, rows: pa.Table, group: I64, fresh: Booleans, block: int = BLOCK
+    ) -> Iterator[pa.Table]:
+        """All pairs of which at least one row is fresh, at most `block` at a time.
+
+        Parameters:
+            keys: the distinct keys.
+            rows: the columns of `state_schema`; all have an event time.
+            group: row → number of its key.
+            fresh: which rows are new; pairs of old ones are known already.
+        """
+        times, _, is_right = self.moments(rows)
+        if self.side is None:
+            found = pairs_within(group, times, self.within, fresh, _ranker(rows), block)
+        else:
+            found = pairs_across(group, times, self.within, fresh, is_right, block)
+        for left, right in found:
+            yield self._counted(self._paired(keys, rows, group, left, right))
+
+    def _paired(
+        self, keys: pa.Table, rows: pa.Table, group: I64, left: I64, right: I64
+    ) -> pa.Table:
+        columns = list(keys.take(pa.array(group[left])).columns)
+        for taken, place in ((self.left, pa.array(left)), (self.right, pa.array(right))):
+            columns += [rows.column(column).take(place) for column, _ in taken]
+        names = [name for _, name in (*self.left, *self.right)]
+        return pa.table(columns, names=[*keys.column_names, *names])
+
+    def _counted(self, pairs: pa.Table) -> pa.Table:
+        if self.where is None:
+            return pairs
+        mask = self.where(pairs)
+        mask = pa.array(mask) if isinstance(mask, np.ndarray) else mask
+        right = isinstance(mask, pa.Array | pa.ChunkedArray) and pa.types.is_boolean(mask.type)
+        if not right or len(mask) != pairs.num_rows:
+            raise InputError(
+                f"window_join: where returned {str(mask)[:80]!r} for {pairs.num_rows} pairs; expected "
+                "one boolean for each, as an Arrow or NumPy array"
+            )
+        return pairs.filter(mask, null_selection_behavior="drop")
+
+    def on_table(self, table: pa.Table, key: str | Sequence[str]) -> pa.Table:
+        """All pairs of a table at hand: for trying things out and for tests."""
+        names = [key] if isinstance(key, str) else list(key)
+        table = table.filter(pa.array(joinable(table, names) & self.moments(table)[1]))
+        rows = rows_by_key(table, names)
+        empty = pa.schema(
+            [*(table.schema.field(name) for name in names), *self.output_schema(table.schema)]
+        ).empty_table()
+        own = table.select(self.columns())
+        found = self.pairs(rows.keys, own, rows.group, np.ones(len(rows), bool))
+        return pa.concat_tables([empty, *(part.cast(empty.schema) for part in found)])
+
+    def signature(self) -> str:
+        """All that pairs depend on. The delay may change between two starts."""
+        where = None
+        if self.where is not None:
+            where = f"{self.where.__module__}.{getattr(self.where, '__qualname__', self.where)}"
+        parts = {
+            "times": self.times,
+            "within": self.within,
+            "left": self.left,
+            "right": self.right,
+            "side": self.side,
+            "where": where,
+        }
+        return f"evenflow.operators.WindowJoin: {parts!r}"
+
+
+def joinable(rows: pa.Table, key: Sequence[str]) -> Booleans:
+    """The rows whose key is not null, as SQL has it: null equals nothing."""
+    there = np.ones(rows.num_rows, bool)
+    for name in key:
+        there &= rows.column(name).is_valid().combine_chunks().to_numpy(zero_copy_only=False)
+    return there
+
+
+def _ranker(rows: pa.Table) -> Callable[[I64], I64]:
+    """Rows → their order by content, for rows of one moment: which of two is on the left must not
+    depend on which came first."""
+    return lambda tied: content_ranks(rows.take(pa.array(tied)))

@@ -1,0 +1,141 @@
+"""Event-time windows: which of them a row falls into, and when they are over."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.types as types
+
+from evenflow.model import InputError
+from evenflow.operators.groups import I64
+from evenflow.operators.input_columns import column_type, one_array
+
+Booleans = npt.NDArray[np.bool_]
+
+UPDATE, APPEND = "update", "append"
+START, END = "window_start", "window_end"  #: the columns of the output
+
+
+@dataclass(frozen=True)
+class Window:
+    """Tumbling or sliding windows over a column of timestamps.
+
+    A window is [start, start + size), and starts lie `slide` apart. All times are microseconds since
+    1970, as Spark keeps timestamps, with a time zone or without.
+
+    Guarantee: the windows that Spark's own `window(column, size, slide, start)` gives.
+
+    Parameters:
+        column: the event time.
+        size: how long a window is.
+        slide: how far apart windows begin; `size` for windows that do not overlap.
+        delay: how long a row may be late, measured in event time.
+        start: by how much the first window begins after 1970-01-01 00:00:00 UTC.
+        mode: "update": after each batch, the windows that changed; "append": every window once, when
+            it is over.
+
+    Example:
+        >>> window = Window("ts", size=10, slide=5)
+        >>> row, end = window.ends(np.array([12, 3]))
+        >>> row.tolist(), end.tolist()
+        ([0, 0, 1, 1], [20, 15, 10, 5])
+    """
+
+    column: str
+    size: int
+    slide: int
+    delay: int = 0
+    start: int = 0
+    mode: str = UPDATE
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.column, str) or not self.column:
+            raise InputError(f"window takes the name of a timestamp column, got {self.column!r}")
+        if self.size < 1 or self.slide < 1 or self.delay < 0:
+            raise InputError("a window's size and slide must be above 0, its delay at least 0")
+        if self.slide > self.size:
+            raise InputError(
+                f"windows of {self.size} µs that begin {self.slide} µs apart would leave rows out; "
+                "give a slide of at most the size"
+            )
+        if abs(self.start) >= self.slide:
+            raise InputError(
+                f"the first window's start, {self.start} µs, must be less than the slide, "
+                f"{self.slide} µs"
+            )
+        if self.mode not in (UPDATE, APPEND):
+            raise InputError(f'mode is "update" or "append", got {self.mode!r}')
+
+    def time_type(self, rows: pa.Schema) -> pa.DataType:
+        """The type of the event time, and so of a window's bounds."""
+        found = column_type(rows, self.column, "window")
+        check_time(found, self.column, "window")
+        return found
+
+    @property
+    def pane(self) -> int:
+        """The length of the stretches of time whose rows are all in the same windows."""
+        return math.gcd(self.size, self.slide)
+
+    def panes(self, times: I64) -> I64:
+        """Where the pane of each time begins."""
+        return times - (times - self.start) % self.pane
+
+    def ends(self, times: I64) -> tuple[I64, I64]:
+        """(number of the time, end of a window that it is in), for every such pair."""
+        since = (times - self.start) % self.slide
+        counts = -(-(self.size - since) // self.slide)
+        row = np.repeat(np.arange(len(times)), counts)
+        back = np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)
+        return row, (times - since + self.size)[row] - back * self.slide
+
+    def last_end(self, times: I64) -> I64:
+        """When the last window of each time is over."""
+        return times - (times - self.start) % self.slide + self.size
+
+    def first_end(self, times: I64) -> I64:
+        """When the first window of each time is over."""
+        since = (times - self.start) % self.slide
+        counts = -(-(self.size - since) // self.slide)
+        return times - since + self.size - (counts - 1) * self.slide
+
+    def any_ends(self, after: int, until: int) -> bool:
+        """Whether some window ends in (after, until]."""
+        return until > after and until - (until - self.start - self.size) % self.slide > after
+
+    def signature(self) -> dict[str, int | str]:
+        """What must stay the same for state to be carried over. The delay may change."""
+        return {
+            "column": self.column,
+            "size": self.size,
+            "slide": self.slide,
+            "start": self.start,
+            "mode": self.mode,
+        }
+
+
+def check_time(found: pa.DataType, column: str, user: str) -> None:
+    """Refuse a column of anything but timestamps."""
+    if not types.is_timestamp(found):
+        raise InputError(
+            f"{user}: column {column!r} is {found}, and must be a timestamp; cast it "
+            f'(`df.withColumn("{column}", df["{column}"].cast("timestamp"))`)'
+        )
+
+
+def times_of(column: pa.ChunkedArray | pa.Array) -> tuple[I64, Booleans]:
+    """Timestamps in microseconds, and which of them are there; the others are 0."""
+    array = one_array(column)
+    zone = array.type.tz
+    numbers = array.cast(pa.timestamp("us", zone)).view(pa.int64())
+    known = np.asarray(numbers.is_valid().to_numpy(zero_copy_only=False), np.bool_)
+    return np.asarray(numbers.fill_null(0).to_numpy(), np.int64), known
+
+
+def as_times(moments: I64, kind: pa.DataType) -> pa.Array:
+    """Microseconds as timestamps of a type."""
+    return pa.array(moments, pa.int64()).view(pa.timestamp("us", kind.tz)).cast(kind)
