@@ -2,6 +2,7 @@
 
     python docs/measure.py                 # all: half an hour on a quiet machine, mostly for `spark`
     python docs/measure.py drift compare   # some
+    python docs/measure.py spark=FILE      # what its command has printed before, into FILE
 
 A table stands in a page between `<!-- measured: NAME -->` and `<!-- end -->`. Figures that are no
 times depend on the seed alone; tests/test_docs.py compares those of the README with a fresh run.
@@ -37,13 +38,19 @@ _LOAD = os.getloadavg()[0]  # before this script adds to it
 _QUIET = 0.5
 
 
+_PRINTED: dict[str, Path] = {}  #: command → a file with what it has printed before
+
+
 class Block(NamedTuple):
     page: str
     measure: Callable[[], str]
+    command: str = ""  #: the one that it runs, where what it printed can be given instead
 
 
 def run(command: str, source: Path = ROOT / "src") -> Any:
     """What `evenflow …` prints as JSON. Files that it writes are thrown away."""
+    if command in _PRINTED:
+        return json.loads(_PRINTED[command].read_text(encoding="utf-8"))
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run(
             [sys.executable, "-m", "evenflow.cli", *shlex.split(command)[1:]],
@@ -173,6 +180,29 @@ def simulation() -> str:
     )
 
 
+def spark(command: str) -> str:
+    """Measurements of the engine: their words, tables and goals."""
+    answer = run(command)
+    parts = []
+    for name, found in answer["measurements"].items():
+        parts += [f"### `{name}`", found["what"]]
+        headings = list(found["figures"][0])
+        rows = [["–" if v is None else str(v) for v in row.values()] for row in found["figures"]]
+        parts.append(_table(headings, rows))
+        goals = [_goal(goal) for goal in found["goals"]]
+        parts += ["\n".join(goals)] if goals else []
+    machine = answer["machine"]
+    return _shown([command], *parts, f"With pyspark {machine['pyspark']}. {_machine()}")
+
+
+def _goal(goal: dict[str, Any]) -> str:
+    bounds = " ".join(
+        f"{b.replace('_', ' ')} {goal[b]:g}" for b in ("at_least", "at_most") if b in goal
+    )
+    verdict = "held" if goal["held"] else "not held"
+    return f"- {goal['what']}: **{goal['measured']:.2f}**, {bounds} ({verdict})"
+
+
 def reference_counting() -> str:
     """Kernels as they are, and in a copy of the package whose kernels count references."""
     command, flag = "evenflow bench kernels --json", " _nrt=False,"
@@ -208,6 +238,11 @@ _SIGHTED = [
 _BOTH = {"steady": STEADY, "drift": DRIFT}
 _MILLION = {"steady": STEADY.replace("2000000", "1000000")}
 
+_ENGINE = "evenflow bench spark --full --json " + " ".join(
+    f"--only {name}" for name in ("overhead", "per_key", "figure13_14", "state_size", "empty_batch")
+)
+_JUMPS = "evenflow bench spark --json --only fluctuation"
+
 BLOCKS = {
     "compare": Block("README.md", compare),
     "headline": Block("docs/measuring.md", partial(comparison, HEADLINE)),
@@ -218,6 +253,8 @@ BLOCKS = {
     ),
     "kernels": Block("docs/measuring.md", kernels),
     "simulation": Block("docs/measuring.md", simulation),
+    "spark": Block("docs/measuring.md", partial(spark, _ENGINE), _ENGINE),
+    "fluctuation": Block("docs/measuring.md", partial(spark, _JUMPS), _JUMPS),
     "reference-counting": Block("docs/decisions/0001-kernels.md", reference_counting),
     "sightings": Block("docs/decisions/0004-head-keys.md", partial(variants, _SIGHTED, _BOTH)),
     "patience": Block("docs/decisions/0005-patience.md", partial(variants, _PATIENT, _BOTH)),
@@ -263,10 +300,13 @@ def _machine() -> str:
 
 def main(names: Sequence[str]) -> int:
     """Measure the blocks of these names, or all, and write them into their pages."""
+    given = dict(name.partition("=")[::2] for name in names)
+    names = list(given)
     unknown = set(names) - set(BLOCKS)
     if unknown:
         print(f"error: no block {sorted(unknown)}; there are {', '.join(BLOCKS)}", file=sys.stderr)
         return 2
+    _PRINTED.update({BLOCKS[name].command: Path(file) for name, file in given.items() if file})
     if _LOAD > _QUIET:
         print(f"warning: the load average is {_LOAD:.1f}; times will be too long", file=sys.stderr)
     for name in names or BLOCKS:

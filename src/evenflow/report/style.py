@@ -84,6 +84,13 @@ _SCHEMES: dict[str, Look] = {
     "bounded-hashing": Look(PURPLE, "d", _SHORT),
     "two-choices": Look(INDIGO, "p", _LONG_DOT),
     "table": Look(OLIVE, "<", _TWO_DOTS),
+    # Planners of routing tables, which never share a picture with schemes.
+    "mixed": Look(BLUE, "D", SOLID),
+    "min-table": Look(VERMILLION, "s", DASHED),
+    "min-mig": Look(GREEN, "^", SOLID),
+    "mixed-bf": Look(SKY, "h", _SHORT),
+    "compact-mixed": Look(INDIGO, "d", SOLID),
+    "readj": Look(BLACK, "X", DASH_DOT),
 }
 _FREE = (
     Look(TEAL, "H", _LONG_DOT),

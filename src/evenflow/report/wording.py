@@ -14,6 +14,7 @@ Row = Mapping[str, Any]
 
 _COLUMNS = {
     "distinct_keys": "distinct keys",
+    "generation_ms": "planning time (ms)",
     "grouping": "scheme",
     "imbalance": "imbalance at the end",
     "imbalance_mean": "imbalance, average over time",
@@ -24,15 +25,19 @@ _COLUMNS = {
     "latency_p50": "median latency",
     "latency_p95": "95th percentile of latency",
     "latency_p99": "99th percentile of latency",
+    "load_error_max": "largest error of a load (%)",
     "max_load": "largest load fraction",
+    "migration_cost": "migration cost (%)",
     "moves": "virtual workers moved",
     "ns_per_message": "ns a message",
+    "original_ms": "planning time without vectors (ms)",
     "queue_difference": "queue, longest − shortest",
     "queue_max": "longest queue",
     "queue_mean": "mean queue",
     "queue_min": "shortest queue",
     "replicas": "replicas (worker, key)",
     "replication": "replicas a key",
+    "table_size": "entries of the routing table",
     "utilisation_difference": "utilisation, largest − smallest",
     "utilisation_imbalance": "imbalance of utilisation",
     "utilisation_max": "largest utilisation",
@@ -43,7 +48,7 @@ _COLUMNS = {
     "workload_name": "stream",
     "zipf": "skew z",
 }
-_SYMBOLS = {"epsilon": "ε", "theta": "θ", "zipf": "z"}
+_SYMBOLS = {"epsilon": "ε", "theta": "θ", "window": "w", "zipf": "z"}
 _AFTER = {"arrivals": " arrivals"}  #: what a word alone would not say
 _COUNTED = ("keys", "messages", "sources", "virtual_workers", "workers")
 _STREAMS = {"ct": "CT", "smalops": "SMALOPS", "tw": "TW", "wp": "WP", "zipf": "Zipf"}

@@ -8,6 +8,7 @@ from itertools import islice
 from typing import Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
 from evenflow.kernels.jit import kernel
 from evenflow.kernels.mixing import high_choice, low_choice, mix, salt
@@ -25,6 +26,8 @@ from evenflow.simulator.workloads.drawing import (
     random_word,
 )
 from evenflow.simulator.workloads.protocol import U64, called
+
+I32 = npt.NDArray[np.int32]
 
 _TRIES = 200  #: pairs of keys looked at a key, before an interval is left as it is
 
@@ -106,14 +109,18 @@ class Fluctuating:
             task = np.uint64(int(swaps) % self.tasks)
             _raise_load(swaps, home, tasks, task, wanted, tries, probabilities, keys)
 
+    def tasks_of(self, keys: U64) -> I32:
+        """The generator's task of each of these keys."""
+        owners = np.empty(len(keys), np.int32)
+        _find_tasks(salt(self.seed, HOME), np.uint64(self.tasks), keys, owners)
+        return owners
+
     def loads(self, intervals: int) -> F64:
         """The expected load of each task (column), as a share, in the first intervals (rows)."""
-        probabilities, home = self.probabilities(), salt(self.seed, HOME)
-        owners = np.empty(self.keys, np.int64)
+        probabilities = self.probabilities()
         loads = np.empty((intervals, self.tasks))
         for row, keys in zip(loads, self.intervals(), strict=False):
-            _find_tasks(home, np.uint64(self.tasks), keys, owners)
-            row[:] = np.bincount(owners, probabilities, self.tasks)
+            row[:] = np.bincount(self.tasks_of(keys), probabilities, self.tasks)
         return loads
 
     def chunks(self, size: int) -> Iterator[U64]:
@@ -154,7 +161,7 @@ def _task(home: np.uint64, tasks: np.uint64, key: np.uint64) -> np.uint64:
 
 
 @kernel
-def _find_tasks(home: np.uint64, tasks: np.uint64, keys: U64, owners: np.ndarray) -> None:
+def _find_tasks(home: np.uint64, tasks: np.uint64, keys: U64, owners: I32) -> None:
     for rank in range(len(keys)):
         owners[rank] = _task(home, tasks, keys[rank])
 

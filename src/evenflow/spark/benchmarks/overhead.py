@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 OPERATOR = Aggregates(n=count(), total=sum("value"))
+_WARM_UP = 3
 _KINDS = {"whole numbers": "bigint", "text": "string"}
 
 
@@ -71,6 +72,7 @@ class Overhead:
                 },
                 self.rounds,
                 report,
+                _WARM_UP,
             )
             theirs, own = (median(taken) for taken in seconds.values())
             figures += [
@@ -87,7 +89,8 @@ class Overhead:
             f"{self.rows:,} rows from Parquet files, {self.keys:,} uniform keys, count and sum on "
             f"{self.workers} tasks, output thrown away. Spark alone: repartition({self.workers}, "
             "key) and one mapInArrow with the very same operator, called in the same way. Both in "
-            f"turn, median of {self.rounds} rounds after a warm-up.",
+            f"turn, median of {self.rounds} rounds after {_WARM_UP} that do not count: Java compiles what "
+            "it has run for some seconds.",
             tuple(figures),
             tuple(goals),
         )

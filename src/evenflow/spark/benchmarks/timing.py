@@ -13,14 +13,18 @@ if TYPE_CHECKING:
 
 
 def in_turn(
-    contestants: Mapping[str, Callable[[], list[float]]], rounds: int, report: Report
+    contestants: Mapping[str, Callable[[], list[float]]],
+    rounds: int,
+    report: Report,
+    warm_up: int = 1,
 ) -> dict[str, list[float]]:
-    """What each contestant returned in all rounds but the first, which warms up.
+    """What each contestant returned in all rounds but the first ones, which warm up.
 
     Parameters:
         contestants: name → runs once and returns the seconds that it took, maybe of several batches.
         rounds: how often each is run after the warm-up.
         report: told who is being timed.
+        warm_up: how often each is run before that.
 
     Example:
         >>> in_turn({"a": lambda: [1.0], "b": lambda: [2.0, 3.0]}, rounds=2, report=print)
@@ -33,11 +37,11 @@ def in_turn(
         {'a': [1.0, 1.0], 'b': [2.0, 3.0, 2.0, 3.0]}
     """
     seconds: dict[str, list[float]] = {name: [] for name in contestants}
-    for turn in range(rounds + 1):
+    for turn in range(1 - warm_up, rounds + 1):
         for name, run in contestants.items():
-            report(f"{name}: round {turn} of {rounds}" if turn else f"{name}: warm-up")
+            report(f"{name}: round {turn} of {rounds}" if turn > 0 else f"{name}: warm-up")
             taken = run()
-            if turn:
+            if turn > 0:
                 seconds[name] += taken
     return seconds
 
