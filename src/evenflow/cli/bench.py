@@ -1,4 +1,4 @@
-"""`evenflow bench`: how long a scheme thinks about one message, and the engine on Spark."""
+"""`evenflow bench`: how long schemes and planners think, and the engine on Spark."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from evenflow.cli.terminal import cell, new_table, note, print_json, progress, s
 from evenflow.model import InputError
 
 if TYPE_CHECKING:
+    from evenflow.planning.planner_speed import Cell
     from evenflow.spark.benchmarks.outcome import Outcome
 
 app = typer.Typer(help="Measure speed, as ratios within one run.", rich_markup_mode=None)
@@ -75,6 +76,72 @@ def kernels(
     say(console, f"How: {kernel_speed.HOW}.")
 
 
+@app.command("planner", short_help="Planning time for up to 10⁷ keys, beside the pseudo-code.")
+def planner(
+    quick: Annotated[bool, typer.Option("--quick", help="Up to 10⁵ keys, to try it out.")] = False,
+    rounds: Annotated[
+        int, typer.Option(help="Times that each planner is timed; the best counts.")
+    ] = 3,
+    as_json: Annotated[bool, typer.Option("--json", help="JSON on standard output.")] = False,
+) -> None:
+    """Time every planner beside a transcription of the paper's pseudo-code, in the same run.
+
+    Takes half an hour, most of it in the pseudo-code. Run it while nothing else runs.
+    """
+    from evenflow.planning import planner_speed
+
+    cells: list[Cell] = []
+    with progress("bench planner", quiet=as_json) as report:
+        for timed in planner_speed.planner_speeds(
+            planner_speed.KEYS[:2] if quick else planner_speed.KEYS,
+            rounds=rounds,
+            patience=1.0 if quick else planner_speed.PATIENCE,
+            literal_patience=2.0 if quick else planner_speed.LITERAL_PATIENCE,
+            progress=report,
+        ):
+            cells.append(timed)
+    if as_json:
+        print_json(planner_speed.as_json(cells))
+        return
+    console = stdout()
+    table = new_table()
+    for heading in ("keys", "N", "θ", "planner", "seconds", "pseudo-code", "× faster", "entries"):
+        table.add_column(heading, justify="left" if heading == "planner" else "right", no_wrap=True)
+    table.add_column("kept", no_wrap=True)
+    for timed in cells:
+        ratio = timed.ratio()
+        table.add_row(
+            f"{timed.keys:,}",
+            str(timed.workers),
+            f"{timed.theta:g}",
+            cell(timed.planner, "bold"),
+            timed.left_out if timed.seconds is None else f"{timed.seconds:.4f}",
+            _seconds(timed.literal_seconds, timed.literal_left_out),
+            "–" if ratio is None else f"{ratio:,.0f}",
+            _figure(timed.table_size),
+            "" if timed.feasible is None else "yes" if timed.feasible else "no",
+        )
+    console.print(table)
+    for goal in planner_speed.goals(cells):
+        _show_goal(goal.what, goal.measured, goal.bound, goal.at_least, goal.held())
+    say(console, f"How: {planner_speed.HOW}.")
+
+
+def _seconds(seconds: float | None, left_out: str | None) -> str:
+    if seconds is None:
+        return left_out or "–"
+    return f"{seconds:.2f}"
+
+
+def _show_goal(what: str, measured: float, bound: float, at_least: bool, held: bool) -> None:
+    asked = f"{'at least' if at_least else 'at most'} {bound:g}"
+    say(
+        stdout(),
+        f"{'✓' if held else '✗'} {what}: {measured:.2f} (goal: {asked})",
+        "green" if held else "red",
+    )
+
+
 @app.command("spark", short_help="The engine beside Spark alone; Figures 13 and 14; fixed costs.")
 def spark(
     only: Annotated[
@@ -127,12 +194,7 @@ def _show(name: str, outcome: Outcome) -> None:
         table.add_row(*(cell(_figure(value)) for value in row.values()))
     console.print(table)
     for goal in outcome.goals:
-        bound = f"{'at least' if goal.at_least else 'at most'} {goal.bound:g}"
-        say(
-            console,
-            f"{'✓' if goal.held else '✗'} {goal.what}: {goal.measured:.2f} (goal: {bound})",
-            "green" if goal.held else "red",
-        )
+        _show_goal(goal.what, goal.measured, goal.bound, goal.at_least, goal.held)
 
 
 def _figure(value: object) -> str:

@@ -34,7 +34,9 @@ class Keys:
     home: dict[Key, Worker]  #: h
 
     @classmethod
-    def of(cls, statistics: Statistics) -> Keys:
+    def of(cls, statistics: Statistics | Keys) -> Keys:
+        if isinstance(statistics, Keys):
+            return statistics
         keys = statistics.keys.tolist()
         columns = (statistics.costs, statistics.state, statistics.worker, statistics.home)
         return cls(*(dict(zip(keys, column.tolist(), strict=True)) for column in columns))
@@ -185,26 +187,26 @@ def run(
     return trial
 
 
-def llfd_alone(statistics: Statistics, constraints: Constraints) -> Trial:
+def llfd_alone(statistics: Statistics | Keys, constraints: Constraints) -> Trial:
     keys = Keys.of(statistics)
     return run(keys, constraints, highest_cost_first(keys), set())
 
 
-def min_table(statistics: Statistics, constraints: Constraints) -> Trial:
+def min_table(statistics: Statistics | Keys, constraints: Constraints) -> Trial:
     """Algorithm 2."""
     keys = Keys.of(statistics)
     table = set(keys.table(constraints.workers))
     return run(keys, constraints, highest_cost_first(keys), table)
 
 
-def min_mig(statistics: Statistics, constraints: Constraints, beta: float = 1.5) -> Trial:
+def min_mig(statistics: Statistics | Keys, constraints: Constraints, beta: float = 1.5) -> Trial:
     """Algorithm 3."""
     keys = Keys.of(statistics)
     return run(keys, constraints, largest_gamma_first(keys, beta), set())
 
 
 def mixed(
-    statistics: Statistics,
+    statistics: Statistics | Keys,
     constraints: Constraints,
     beta: float = 1.5,
     most_trials: int = 20,
@@ -234,7 +236,7 @@ def mixed(
 
 
 def mixed_brute_force(
-    statistics: Statistics, constraints: Constraints, beta: float = 1.5
+    statistics: Statistics | Keys, constraints: Constraints, beta: float = 1.5
 ) -> list[Trial]:
     """Mixed_BF: the trials for n = 0, 1, …, N_A."""
     keys = Keys.of(statistics)
