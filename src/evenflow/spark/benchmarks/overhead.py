@@ -89,8 +89,8 @@ class Overhead:
             f"{self.rows:,} rows from Parquet files, {self.keys:,} uniform keys, count and sum on "
             f"{self.workers} tasks, output thrown away. Spark alone: repartition({self.workers}, "
             "key) and one mapInArrow with the very same operator, called in the same way. Both in "
-            f"turn, median of {self.rounds} rounds after {_WARM_UP} that do not count: Java compiles what "
-            "it has run for some seconds.",
+            f"turn, median of {self.rounds} rounds after {_WARM_UP} that do not count: Java compiles "
+            "what it has run for some seconds.",
             tuple(figures),
             tuple(goals),
         )
