@@ -109,6 +109,9 @@ def test_the_unit_is_the_smallest_value_unless_there_are_too_many_representative
     assert unit_for(rows * 0.125, 4) == 0.125
     assert unit_for(np.zeros(3), 4) == 1
     assert unit_for(np.zeros(0), 4) == 1
+    assert unit_for(np.array([3.0, 5.0]), 4) == 2
+    assert 0 < unit_for(np.array([1e-310]), 4) < 1e-300
+    assert unit_for(np.array([1e-310, 1e308]), 4) > 1e290
     seconds = np.random.default_rng(3).lognormal(-7, 2, 100_000)
     unit = unit_for(seconds, 4)
     used = np.unique(np.floor(seconds / (4 * unit)))

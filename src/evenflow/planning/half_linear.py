@@ -35,6 +35,7 @@ MOST_DEGREE = 1 << 20
 _FINEST = 1 << 20  #: linear steps that are looked at when units are chosen
 _MOST_UNITS = 1 << 31  #: in the largest value, whatever the degree
 _LARGEST = float(1 << 53)
+_LEAST_EXPONENT = -1000  #: of a unit, so that there is a number of units in 1
 _BIAS = 1023  #: of the exponent in a float64, whose bits 52 to 62 it is
 
 
@@ -101,20 +102,26 @@ def unit_for(values: F64, degree: int) -> float:
     two are equal. Then the unit is doubled until it has not. Values below the unit become 0 or 1, and
     their sum stays right like all others.
     """
+    return unit_and_largest(values, degree)[0]
+
+
+def unit_and_largest(values: F64, degree: int) -> tuple[float, float]:
+    """`unit_for`, and the largest of the values."""
     smallest, largest = _extremes(values)
     if largest <= 0:
-        return 1.0
+        return 1.0, 0.0
     steps = min(degree * _FINEST, _MOST_UNITS)
-    unit = math.ldexp(0.5, max(math.frexp(smallest)[1], math.frexp(largest / steps)[1] + 1))
+    exponents = math.frexp(smallest)[1], math.frexp(largest / steps)[1] + 1, _LEAST_EXPONENT
+    unit = math.ldexp(0.5, max(exponents))
     if largest / (degree * unit) <= MOST_LEVELS:
-        return unit
+        return unit, largest
     used = np.zeros(math.ceil(largest / (degree * unit)) + 2, np.bool_)
     _mark_levels(values, 1 / (degree * unit), used)
     while np.count_nonzero(used) > MOST_LEVELS:
         unit *= 2
         used = np.append(used, False) if len(used) % 2 else used
         used = used[::2] | used[1::2]
-    return unit
+    return unit, largest
 
 
 def exponent_of(power_of_two: float) -> int:
@@ -130,7 +137,7 @@ def level_of(bits: int, unit: int, degree: int) -> int:
 
 
 @inlined
-def rounded(x: float, level: int, deviation: float) -> int:
+def rounded(x: float, level: int, deviation: float) -> np.int64:
     """φ(x) for x in units, where the values before have left `deviation`."""
     gap = np.int64(1) << max(level, 0)
     low = np.int64(x) & ~(gap - 1)

@@ -25,8 +25,14 @@ def in_key_order(statistics: Statistics, plan: Callable[[Statistics], Proposal])
     if (keys[1:] > keys[:-1]).all():
         return plan(statistics)
     order = np.argsort(keys)
-    columns = (keys, statistics.costs, statistics.state, statistics.worker, statistics.home)
-    proposal = plan(Statistics(*(column[order] for column in columns)))
+    ordered = Statistics(
+        keys=keys[order],
+        costs=statistics.costs[order],
+        state=statistics.state[order],
+        worker=statistics.worker[order],
+        home=statistics.home[order],
+    )
+    proposal = plan(ordered)
     worker = np.empty_like(proposal.worker)
     worker[order] = proposal.worker
     return Proposal(statistics, proposal.constraints, worker, proposal.planner, proposal.told)
