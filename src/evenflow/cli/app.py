@@ -9,7 +9,18 @@ from typing import Annotated
 import typer
 
 from evenflow import __version__
-from evenflow.cli import bench, compare, demo, doctor, reproduce, run, schemes, simulate, state
+from evenflow.cli import (
+    bench,
+    compare,
+    demo,
+    doctor,
+    plan,
+    reproduce,
+    run,
+    schemes,
+    simulate,
+    state,
+)
 from evenflow.cli.terminal import safe
 from evenflow.model.errors import InputError
 
@@ -29,6 +40,7 @@ app.command("compare", short_help="All schemes on one simulated stream: a table 
     compare.compare
 )
 app.command("simulate", short_help="A stream of your own through the schemes.")(simulate.simulate)
+app.command("plan", short_help="A new routing table from what was seen of each key.")(plan.plan)
 app.command("reproduce", short_help="The papers' figures again, with a verdict on each claim.")(
     reproduce.reproduce
 )

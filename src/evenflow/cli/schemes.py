@@ -50,12 +50,12 @@ def _describe(name: str, scheme: type) -> dict[str, Any]:
         "symbol": getattr(scheme, "symbol", ""),
         "splits_keys": bool(getattr(scheme, "splits_keys", True)),
         "weighted": bool(getattr(scheme, "weighted", False)),
-        "parameters": _parameters(scheme),
+        "parameters": parameters_of(scheme),
         "summary": first_sentence(inspect.getdoc(scheme) or ""),
     }
 
 
-def _parameters(scheme: type) -> dict[str, Any]:
+def parameters_of(scheme: type) -> dict[str, Any]:
     """Name → default; the word `required` where there is none."""
     if not dataclasses.is_dataclass(scheme):
         return {}

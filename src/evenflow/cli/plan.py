@@ -1,0 +1,272 @@
+"""`evenflow plan`: a new routing table from what was seen of each key."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from evenflow.cli.terminal import cell, new_table, print_json, say, stdout
+from evenflow.model.errors import InputError
+
+if TYPE_CHECKING:
+    from evenflow.cli.statistics_file import StatisticsFile
+    from evenflow.planning.protocol import F64, Constraints, Planner, Proposal
+
+_MOST_SHOWN = 20  #: workers, and keys that move, in the table for people
+
+
+def plan(
+    stats: Annotated[
+        Path | None,
+        typer.Option(
+            "--stats",
+            help="Parquet, CSV or JSON lines with key, cost, state_bytes, worker and, if there is "
+            "one, hash_worker; one row a key.",
+        ),
+    ] = None,
+    workers: Annotated[int | None, typer.Option(help="Number of workers.")] = None,
+    theta: Annotated[
+        float, typer.Option(help="Load that is tolerated above a worker's share: 0.08 is 8 %.")
+    ] = 0.08,
+    table_limit: Annotated[
+        int, typer.Option(help="Keys that may be elsewhere than their hash says.")
+    ] = 3000,
+    planner: Annotated[
+        str,
+        typer.Option(help="A planner, with parameters after a colon: compact-mixed:degree=32."),
+    ] = "mixed",
+    weights: Annotated[str | None, typer.Option(help="Capacities of the workers: 1,1,4.")] = None,
+    seed: Annotated[int, typer.Option(help="Of the hash, if there is no hash_worker.")] = 0,
+    leaving: Annotated[
+        bool,
+        typer.Option("--leaving", help="Keys may be on workers beyond --workers, which leave."),
+    ] = False,
+    list_planners: Annotated[
+        bool, typer.Option("--list", help="Say which planners there are, and stop.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="JSON on standard output.")] = False,
+) -> None:
+    """Plan where keys go next: balanced, little state moved, a small routing table.
+
+    Keys without a hash_worker get that of the scheme 'table', whose routing table a plan is. If no
+    plan keeps all constraints, the best that was found comes back with "feasible": false and the
+    reason; the exit code is 0 then, too.
+    """
+    if list_planners:
+        _list(as_json)
+        return
+    from evenflow.cli.statistics_file import read_statistics
+    from evenflow.model import Workers
+    from evenflow.planning.catalogue import make_planner
+    from evenflow.planning.protocol import Constraints
+
+    if stats is None:
+        raise InputError("--stats is missing: the file that says what was seen of each key")
+    capacities = None if weights is None else _weights(weights)
+    if workers is None:
+        if capacities is None:
+            raise InputError("--workers is missing: how many workers keys can be given to")
+        workers = len(capacities)
+    chosen = make_planner(planner)
+    constraints = Constraints(workers, theta, table_limit, capacities)
+    file = read_statistics(stats, Workers.numbered(workers, capacities), seed, leaving)
+    proposal, seconds = _timed(chosen, file, constraints)
+    if as_json:
+        print_json(_answer(planner, file, proposal, seconds, seed))
+    else:
+        _show(planner, file, proposal, seconds)
+
+
+def _weights(text: str) -> tuple[float, ...]:
+    try:
+        return tuple(float(part) for part in text.split(","))
+    except ValueError:
+        raise InputError(
+            f"--weights takes numbers with commas between them, such as 1,1,4; got {text!r}"
+        ) from None
+
+
+def _timed(
+    planner: Planner, file: StatisticsFile, constraints: Constraints
+) -> tuple[Proposal, float]:
+    """A plan, and how long it took, compilation left out."""
+    from evenflow.planning.protocol import Constraints, Statistics
+
+    planner.plan(Statistics.of([2, 1, 1], [0, 0, 1], [0, 1, 1]), Constraints(2))
+    begin = perf_counter()
+    proposal = planner.plan(file.statistics, constraints)
+    return proposal, perf_counter() - begin
+
+
+def _loads_before(proposal: Proposal) -> F64:
+    """Of all workers that have keys now; those that leave come last."""
+    import numpy as np
+
+    seen, n = proposal.statistics, proposal.constraints.workers
+    return np.bincount(seen.worker, seen.costs, n).astype(np.float64)
+
+
+def _overload_before(proposal: Proposal) -> float:
+    """How far the worst of the workers that stay is above its share of all work."""
+    loads, constraints = _loads_before(proposal), proposal.constraints
+    total = float(loads.sum())
+    if total <= 0:
+        return 0.0
+    return float((loads[: constraints.workers] / (total * constraints.shares())).max()) - 1
+
+
+def _answer(
+    planner: str, file: StatisticsFile, proposal: Proposal, seconds: float, seed: int
+) -> dict[str, Any]:
+    import numpy as np
+
+    from evenflow.simulator.result import plain_values
+
+    seen, constraints = proposal.statistics, proposal.constraints
+    listed, moved = np.flatnonzero(proposal.listed()), np.flatnonzero(proposal.moved())
+    answer = {
+        "planner": planner,
+        "workers": constraints.workers,
+        "weights": constraints.weights,
+        "theta": constraints.theta,
+        "table_limit": constraints.table_limit,
+        "hash": {"scheme": "table", "seed": seed} if file.hashed else "hash_worker",
+        "keys": len(seen),
+        "feasible": proposal.feasible(),
+        "reason": proposal.reason(),
+        "failures": proposal.failures(),
+        "loads_before": _loads_before(proposal),
+        "loads": proposal.loads(),
+        "overload_before": _overload_before(proposal),
+        "overload": proposal.overload(),
+        "table_size": proposal.table_size(),
+        "moved": len(moved),
+        "migration_bytes": proposal.migration_bytes(),
+        "seconds": seconds,
+        "told": proposal.told,
+        "table": dict(zip(file.texts(listed), proposal.worker[listed].tolist(), strict=True)),
+        "moves": [
+            {"key": key, "from": before, "to": after, "state_bytes": state}
+            for key, before, after, state in zip(
+                file.texts(moved),
+                seen.worker[moved].tolist(),
+                proposal.worker[moved].tolist(),
+                seen.state[moved].tolist(),
+                strict=True,
+            )
+        ],
+    }
+    return plain_values(answer)  # type: ignore[no-any-return]
+
+
+def _show(planner: str, file: StatisticsFile, proposal: Proposal, seconds: float) -> None:
+    console, constraints = stdout(), proposal.constraints
+    say(
+        console,
+        f"{planner}: {len(file.statistics):,} keys on {constraints.workers} workers, θmax "
+        f"{constraints.theta:.1%}, at most {constraints.table_limit:,} keys in the table; planned in "
+        f"{1000 * seconds:.1f} ms",
+        "bold",
+    )
+    console.print(_workers_table(proposal))
+    _show_moves(file, proposal)
+    before, after = _overload_before(proposal), proposal.overload()
+    say(
+        console,
+        f"worst worker: {before:.1%} above its share now, {after:.1%} then; routing table: "
+        f"{proposal.table_size():,} keys; moves: {int(proposal.moved().sum()):,} keys with "
+        f"{proposal.migration_bytes():,.0f} bytes",
+    )
+    feasible = proposal.feasible()
+    say(console, ("feasible: " if feasible else "not feasible: ") + proposal.reason())
+    if file.hashed:
+        say(console, "No column hash_worker: homes are by the hash of the scheme 'table'.")
+
+
+def _workers_table(proposal: Proposal) -> Any:
+    """The workers, those that were fullest first."""
+    import numpy as np
+
+    constraints = proposal.constraints
+    loads, before = proposal.loads(), _loads_before(proposal)
+    after = np.zeros(len(before))
+    after[: constraints.workers] = loads
+    limits = np.zeros(len(before))
+    limits[: constraints.workers] = constraints.limits(float(loads.sum()))
+    table = new_table()
+    for heading in ("worker", "load now", "load then", "limit", ""):
+        table.add_column(heading, justify="right" if heading else "left", no_wrap=True)
+    order = np.argsort(-before, kind="stable")
+    for w in order[:_MOST_SHOWN].tolist():
+        leaves = w >= constraints.workers
+        over = after[w] > limits[w] * (1 + 1e-9)
+        table.add_row(
+            str(w),
+            f"{before[w]:,.6g}",
+            f"{after[w]:,.6g}",
+            "–" if leaves else f"{limits[w]:,.6g}",
+            "leaves" if leaves else "above its limit" if over else "",
+        )
+    if len(order) > _MOST_SHOWN:
+        table.add_row("…", "", "", "", f"{len(order) - _MOST_SHOWN} more")
+    return table
+
+
+def _show_moves(file: StatisticsFile, proposal: Proposal) -> None:
+    """The costliest keys that move."""
+    import numpy as np
+
+    moved, seen = np.flatnonzero(proposal.moved()), proposal.statistics
+    if not len(moved):
+        return
+    shown = moved[np.argsort(-seen.costs[moved], kind="stable")][:_MOST_SHOWN]
+    table = new_table()
+    table.add_column("key that moves", overflow="fold", max_width=60)
+    for heading in ("cost", "state bytes", "from", "to"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for row, key in zip(shown.tolist(), file.texts(shown), strict=True):
+        table.add_row(
+            cell(key if len(key) <= 120 else key[:119] + "…"),
+            f"{seen.costs[row]:,.6g}",
+            f"{seen.state[row]:,.0f}",
+            str(seen.worker[row]),
+            str(proposal.worker[row]),
+        )
+    if len(moved) > len(shown):
+        table.add_row(cell(f"… {len(moved) - len(shown):,} more"))
+    stdout().print(table)
+
+
+def _list(as_json: bool) -> None:
+    import inspect
+
+    from evenflow.cli.schemes import first_sentence, parameters_of
+    from evenflow.planning.catalogue import planners
+    from evenflow.simulator.result import plain_values
+
+    found: list[dict[str, Any]] = [
+        {
+            "name": name,
+            "symbol": planner.symbol,
+            "parameters": parameters_of(planner),
+            "summary": first_sentence(inspect.getdoc(planner) or ""),
+        }
+        for name, planner in planners().items()
+    ]
+    if as_json:
+        print_json(plain_values(found))
+        return
+    table = new_table()
+    for heading in ("name", "symbol", "parameters", "what it does"):
+        table.add_column(heading, no_wrap=heading == "name", overflow="fold")
+    for one in found:
+        table.add_row(
+            cell(one["name"], "bold"),
+            cell(one["symbol"]),
+            cell(", ".join(f"{p}={v}" for p, v in one["parameters"].items()) or "–"),
+            cell(one["summary"]),
+        )
+    stdout().print(table)
