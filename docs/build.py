@@ -23,6 +23,8 @@ from evenflow import grouping, sketches
 from evenflow.cli.app import app
 from evenflow.cli.schemes import first_sentence
 from evenflow.grouping.protocol import GroupingScheme
+from evenflow.planning.catalogue import planners
+from evenflow.planning.protocol import Constraints, Planner, Proposal, Statistics
 from evenflow.sketches.named_keys import NamedKeys
 from evenflow.sketches.protocol import Sketch
 
@@ -40,6 +42,7 @@ def pages() -> dict[Path, str]:
     return {
         REFERENCE / "schemes.md": schemes_page(),
         REFERENCE / "sketches.md": sketches_page(),
+        REFERENCE / "planners.md": planners_page(),
         REFERENCE / "cli.md": cli_page(),
     }
 
@@ -83,6 +86,29 @@ def sketches_page() -> str:
         "## Hot keys by value",
         f"`evenflow.sketches.named_keys.NamedKeys` ([source]({_source(NamedKeys)}))",
         _docstring(NamedKeys),
+    )
+
+
+def planners_page() -> str:
+    shipped = _shipped(planners())
+    rows = [
+        [f"[`{name}`](#{name})", planner.symbol, first_sentence(inspect.getdoc(planner) or "")]
+        for name, planner in shipped.items()
+    ]
+    return _page(
+        "Planners",
+        "What `evenflow plan --list` lists: from what was seen of each key to where it goes next.",
+        _table(["name", "symbol", "what it does"], rows),
+        'Make one by name: `evenflow.planning.catalogue.make_planner("mixed:beta=1")`, or on the '
+        "command line `evenflow plan --planner mixed:beta=1`.",
+        *(_class_section(name, planner) for name, planner in shipped.items()),
+        "## The protocol",
+        _docstring(Planner),
+        _methods(Planner),
+        *(
+            f"## {kind.__name__}\n\n{_docstring(kind)}"
+            for kind in (Statistics, Constraints, Proposal)
+        ),
     )
 
 
@@ -172,8 +198,16 @@ def _parameters(described: type, body: str) -> str:
         raise ValueError(
             f"{described.__name__} describes the parameters {sorted(told)} and has {sorted(fields)}"
         )
-    rows = [[f"`{n}`", f"`{fields[n].type}`", f"`{fields[n].default}`", told[n]] for n in told]
+    rows = [[f"`{n}`", f"`{fields[n].type}`", _default(fields[n]), told[n]] for n in told]
     return _table(["parameter", "type", "default", "meaning"], rows)
+
+
+def _default(field: dataclasses.Field[Any]) -> str:
+    if field.default is not dataclasses.MISSING:
+        return f"`{field.default}`"
+    if field.default_factory is not dataclasses.MISSING:
+        return f"`{field.default_factory()}`"
+    return "–"
 
 
 def _methods(protocol: type) -> str:
