@@ -1,8 +1,12 @@
 """`evenflow bench planner`, with sizes that only show that it runs."""
 
+import json
+
 import pytest
 
+from evenflow.cli.app import main
 from evenflow.model import InputError
+from evenflow.planning import planner_speed
 from evenflow.planning.catalogue import planners
 from evenflow.planning.planner_speed import (
     GOAL_KEYS,
@@ -63,3 +67,17 @@ def test_the_instance_is_skewed_and_has_a_table():
 def test_no_rounds_are_refused():
     with pytest.raises(InputError, match="at least 1, got 0"):
         next(planner_speeds(rounds=0))
+
+
+@pytest.mark.slow
+def test_the_command_prints_a_table_and_json(monkeypatch, capsys):
+    monkeypatch.setattr(planner_speed, "KEYS", (50, 100, 200))
+    assert main(["bench", "planner", "--quick", "--rounds", "1"]) == 0
+    shown = capsys.readouterr().out
+    assert "mixed-bf" in shown
+    assert "pseudo-code" in shown
+    assert main(["bench", "planner", "--quick", "--rounds", "1", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert {cell["keys"] for cell in told["cells"]} == {50, 100}
+    assert {cell["planner"] for cell in told["cells"]} == set(planners())
+    assert main(["bench", "planner", "--rounds", "0"]) == 2

@@ -142,6 +142,8 @@ def planner_speeds(
     if rounds < 1:
         raise InputError(f"the number of rounds must be at least 1, got {rounds}")
     names = list(planners())
+    for name in names:
+        make_planner(name).plan(*instance(1_000, 5, 0.02))  # compiles
     done, steps = 0, len(sizes) * len(workers) * len(thetas) * len(names)
     before: dict[tuple[int, float, str], Cell] = {}
     size_before = 0
@@ -213,7 +215,6 @@ def _planned(
 def _best_of(
     planner: Planner, seen: Statistics, constraints: Constraints, rounds: int
 ) -> tuple[float, Proposal]:
-    planner.plan(*instance(1_000, constraints.workers, constraints.theta))  # compiles
     best = float("inf")
     for _ in range(1 + rounds):
         began = perf_counter()
