@@ -247,7 +247,7 @@ _ENGINE = "evenflow bench spark --full --json " + " ".join(
     f"--only {name}" for name in ("per_key", "figure13_14", "state_size", "empty_batch")
 )
 _OVERHEAD = "evenflow bench spark --full --json --only overhead"
-_JUMPS = "evenflow bench spark --json --only fluctuation"
+_JUMPS = "evenflow bench spark --json --only fluctuation --only scale_out"
 
 BLOCKS = {
     "compare": Block("README.md", compare),

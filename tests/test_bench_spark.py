@@ -7,12 +7,15 @@ import sys
 import pytest
 
 from evenflow.model import InputError
+from evenflow.simulator.workloads.fluctuating import snapshots
 from evenflow.spark.benchmarks.catalogue import MEASUREMENTS, chosen
 from evenflow.spark.benchmarks.empty_batch import EmptyBatch
 from evenflow.spark.benchmarks.figure13_14 import SCHEMES, Figure13And14
+from evenflow.spark.benchmarks.fluctuation import CONTESTANTS, Fluctuation
 from evenflow.spark.benchmarks.outcome import as_json
 from evenflow.spark.benchmarks.overhead import Overhead
 from evenflow.spark.benchmarks.per_key import PerKeyWork
+from evenflow.spark.benchmarks.scale_out import ScaleOut
 from evenflow.spark.benchmarks.state_size import StateSize
 
 TINY = [
@@ -25,6 +28,20 @@ TINY = [
     ),
     (StateSize(keys=(50, 200), rows=10, workers=2, batches=1, rounds=1), 2, 1),
     (EmptyBatch(workers=2, batches=1, rounds=1), 7, 0),
+    (
+        Fluctuation(
+            workers=2,
+            messages=20,
+            sources=1,
+            interval=1,
+            intervals=1,
+            contestants=tuple(CONTESTANTS)[:2] + ("mixed",),
+            stream=snapshots,
+        ),
+        3,
+        2,
+    ),
+    (ScaleOut(workers=2, messages=20, sources=2, before=1, after=1, stream=snapshots), 6, 0),
 ]
 
 

@@ -147,7 +147,8 @@ def spark(
     only: Annotated[
         list[str] | None,
         typer.Option(
-            help="overhead, per_key, figure13_14, state_size, empty_batch or fluctuation; repeatable."
+            help="overhead, per_key, figure13_14, state_size, empty_batch, fluctuation or "
+            "scale_out; repeatable."
         ),
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Small sizes, to try it out.")] = False,

@@ -18,11 +18,12 @@ from evenflow.spark.benchmarks.fluctuation import Fluctuation, Stream
 from evenflow.spark.benchmarks.outcome import Measurement, Outcome
 from evenflow.spark.benchmarks.overhead import Overhead
 from evenflow.spark.benchmarks.per_key import PerKeyWork
+from evenflow.spark.benchmarks.scale_out import ScaleOut
 from evenflow.spark.benchmarks.state_size import StateSize
 
 MEASUREMENTS: dict[str, type[Measurement]] = {
     one.name: one
-    for one in (Overhead, PerKeyWork, Figure13And14, StateSize, EmptyBatch, Fluctuation)
+    for one in (Overhead, PerKeyWork, Figure13And14, StateSize, EmptyBatch, Fluctuation, ScaleOut)
 }
 SIZES = ("usual", "quick", "full")
 
@@ -49,14 +50,14 @@ def measured(
         names: which, from `MEASUREMENTS`.
         size: one of `SIZES`.
         report: told which measurement is under way and what it is doing.
-        stream: where `fluctuation` takes its keys from.
+        stream: where `fluctuation` and `scale_out` take their keys from.
     """
     from evenflow.spark.session import local_session
 
     for name in chosen(names):
         kind = MEASUREMENTS[name]
         measurement = kind() if size == "usual" else getattr(kind, size)()
-        if isinstance(measurement, Fluctuation):
+        if isinstance(measurement, Fluctuation | ScaleOut):
             measurement = replace(measurement, stream=stream)
         cores = kind.cores or os.cpu_count() or 1
         report(name, f"starting Spark with {cores} threads")

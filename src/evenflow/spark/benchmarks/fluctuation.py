@@ -47,6 +47,7 @@ class Fluctuation:
         messages: of one micro-batch, for each worker on average.
         interval: micro-batches between two changes; a plan is made after every micro-batch.
         intervals: a turn, after one that does not count.
+        contestants: which of `CONTESTANTS`.
         stream: (f, workers, n) → the keys by rank in n intervals, and the ranks' probabilities.
     """
 
@@ -60,6 +61,7 @@ class Fluctuation:
     sources: int = 4
     interval: int = 10
     intervals: int = 2
+    contestants: tuple[str, ...] = tuple(CONTESTANTS)
     stream: Stream | None = None
 
     @classmethod
@@ -86,6 +88,7 @@ class Fluctuation:
                     Sizes(self.workers, self.sources, batches + 1),
                 )
                 for name, (scheme, planner) in CONTESTANTS.items()
+                if name in self.contestants
             }
             turns: dict[str, Callable[[], list[float]]] = {**runs}
             in_turn(turns, 1, partial(_tell, report, f))
