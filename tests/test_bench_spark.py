@@ -35,7 +35,7 @@ TINY = [
             sources=1,
             interval=1,
             intervals=1,
-            contestants=tuple(CONTESTANTS)[:2] + ("mixed",),
+            contestants=(*tuple(CONTESTANTS)[:2], "mixed"),
             stream=snapshots,
         ),
         3,
