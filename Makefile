@@ -48,11 +48,14 @@ lint: $(READY) ## ruff and the import contract
 types: $(READY) ## mypy on the package
 	$(BIN)/mypy
 
-bench: $(READY) ## ratios, measured within one run
+bench: java ## ratios, measured within one run; an hour, mostly for `bench spark`
 	$(BIN)/evenflow bench kernels
+	$(BIN)/evenflow bench planner
+	$(BIN)/python -m benchmarks.planning_optimum
 	$(BIN)/python -m benchmarks.simulation
 	$(BIN)/python -m benchmarks.choices
 	$(BIN)/python -m benchmarks.drift
+	$(BIN)/evenflow bench spark
 
 docs: $(READY) ## the reference pages, made from the docstrings, into docs/reference/
 	$(BIN)/python docs/build.py
