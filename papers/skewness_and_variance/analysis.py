@@ -1,8 +1,8 @@
 """The runs behind the figures: planners over the intervals of the paper's own generator.
 
 Each function is given the figure's parameters and the fields of its grid, and returns rows. Costs are
-messages, states are messages of the last w intervals. `generation_ms` is the median time in the planner
-alone, by the clock of the machine that ran it.
+messages, states are messages of the last w intervals. `generation_ms` is the median processor time of
+the planner alone, on the machine that ran it.
 """
 
 from __future__ import annotations

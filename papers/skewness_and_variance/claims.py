@@ -6,8 +6,8 @@ and MinTable (Figures 8 to 10), `claims_compact.py` those on the compact represe
 (Figures 17 to 21), `claims_storm.py` those that need a cluster (Figures 13 to 16), which are open.
 
 Thresholds come from the paper's words: see the top of `reading.py`. They were written down before
-anything had been run. Planning times are wall times of the machine that ran this, medians over the
-plans: but for one claim that names a second, only their ratios are judged.
+anything had been run. Planning times are processor times of the machine that ran this, medians over
+the plans: but for one claim that names a second, only their ratios are judged.
 """
 
 from pathlib import Path

@@ -50,7 +50,8 @@ def mixed_plans_well_at_any_scale(rows):
         f"worst skewness that a plan leaves, by N_D: {read.listed(worst)}; share of the plans that "
         f"keep θmax and the table's limit: {read.listed(kept)}",
         "every plan keeps both, at every N_D",
-        "Where the top key alone is above the bound, no plan can keep it.",
+        "From 34 workers on the top key alone is above 1 + θmax times the average load: no plan "
+        "keeps θmax. What Mixed leaves there is the load of that key and little more.",
     )
 
 
@@ -72,8 +73,8 @@ def mixed_little_overhead(rows):
         _every(times, lambda _, ratio: ratio < read.MUCH),
         f"Mixed's planning time over MinTable's, by N_D: {_told(times)}",
         "below 1.5 everywhere",
-        "A plan that fails the table's limit or θmax takes Mixed several trials, and each is about as "
-        "much work as all of MinTable.",
+        "From 34 workers on the top key alone is above 1 + θmax times the average load: no plan "
+        "keeps θmax. Mixed then tries MinTable's plan and looser bounds, too.",
     )
 
 
@@ -89,6 +90,9 @@ def mixed_much_cheaper_up_to_35(rows):
         _every(ratios, lambda n, ratio: n > FEW or ratio >= read.MUCH),
         f"MinTable's cost over Mixed's, by N_D: {_told(ratios)}",
         "at least 1.5 for every N_D ≤ 35",
+        "From 34 workers on the top key alone is above 1 + θmax times the average load: no plan "
+        "keeps θmax, and Mixed keeps the least bound that can be kept, that key's own load. On 35 "
+        "workers that fills the table, and much moves.",
     )
 
 
@@ -148,9 +152,9 @@ def mixed_jumps_after_35(rows):
         + ", ".join(f"w = {w}: {read.number(ratios[w][40])}" for w in WINDOWS)
         + f"; Mixed's largest table, of 3000 allowed: {read.listed(tables)}",
         "at N_D = 40 the cost is at least 1.5 times that at 35, and MinTable's at most 1.25 times it",
-        "The table never comes near its limit here, so Mixed never falls back. How many entries a plan "
-        "needs depends on how many small keys it moves; where a small table is enough for MinTable it "
-        "is for Mixed. Figure 17 lowers the limit until it binds.",
+        "From 34 workers on the top key alone is above 1 + θmax times the average load: no plan "
+        "keeps θmax, and Mixed keeps the least bound that can be kept, that key's own load. On 35 "
+        "workers that fills the table and the cost jumps; on 40 it is so loose that few keys move.",
     )
 
 
@@ -175,8 +179,8 @@ def larger_theta_faster(rows):
             for (planner, w), curve in curves.items()
         ),
         "at most −0.8 for both planners and windows",
-        "Reading the keys takes most of the time here, whatever θmax is; what is left to choose and "
-        "place is a few keys.",
+        "Reading every key takes most of the time, whatever θmax is; those that are chosen and "
+        "placed are few.",
     )
 
 
@@ -223,6 +227,9 @@ def mintable_three_times_mixed(rows):
         _every(ratios, lambda theta, ratio: theta > 0.1 or ratio >= 3),
         f"MinTable's cost over Mixed's, by θmax: {_told(ratios)}",
         "at least 3 for every θmax ≤ 0.1",
+        "With w = 1 a key's state is its cost. What a worker has gained, f = 1 times the average "
+        "load, is 1/15 of all state, and most of it must move whoever plans; Mixed moves hardly "
+        "more. With w = 5 it can choose keys that cost much and have little state yet.",
     )
 
 
@@ -271,6 +278,9 @@ def mixed_slower_than_mintable(rows):
         _every(ratios, lambda _, ratio: ratio < 1),
         f"MinTable's planning time over Mixed's, by K: {_told(ratios)}",
         "below 1 at every K",
+        "Where the first trial keeps the table's limit, Mixed is one run of LLFD, as MinTable is, "
+        "without a table to clean. Only with K = 1,000,000, where the limit binds, it takes "
+        "several.",
     )
 
 
@@ -305,6 +315,8 @@ def mixed_stable_over_k(rows):
         f"worst skewness that a plan leaves, by K: {read.listed(worst)}; migration cost "
         f"{_told(costs, ' %')}",
         "every plan keeps θmax and the table's limit, and the largest cost is at most twice the least",
+        "With K = 1,000,000 plans that keep θmax come to need more than 3000 entries, and no plan "
+        "keeps both limits any more.",
     )
 
 
@@ -343,4 +355,6 @@ def mixed_keeps_the_tables_limit(rows):
         f"the largest table of {len(own)} runs has {largest['table_size_max']:,} of "
         f"{largest['table_limit']:,} entries",
         "no table of Mixed's is ever above its limit",
+        "Where no plan keeps both limits, our Mixed takes the one that exceeds them, of load and "
+        "of table together, by the least part.",
     )

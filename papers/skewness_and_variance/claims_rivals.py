@@ -61,7 +61,7 @@ def brute_force_is_slow(rows):
     return read.judged(
         min(moving.values()) >= read.GREATLY,
         f"MixedBF's time over Mixed's, by f: {read.listed(ratios)}",
-        "at least 2 at every f above 0 (without changes the table is empty when a plan is asked for)",
+        "at least 2 at every f above 0",
     )
 
 

@@ -79,7 +79,10 @@ def listed(curve: Mapping[Any, float], unit: str = "") -> str:
         >>> listed({1: 4.0, 5: 2.0}, " %")
         '1: 4 %, 5: 2 %'
     """
-    return ", ".join(f"{x:g}: {number(y)}{unit}" for x, y in curve.items())
+    return ", ".join(
+        f"{x:,}: {number(y)}{unit}" if isinstance(x, int) else f"{x:g}: {number(y)}{unit}"
+        for x, y in curve.items()
+    )
 
 
 def ratios(above: Mapping[Any, float], below: Mapping[Any, float]) -> dict[Any, float]:

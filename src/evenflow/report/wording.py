@@ -37,6 +37,7 @@ _COLUMNS = {
     "queue_min": "shortest queue",
     "replicas": "replicas (worker, key)",
     "replication": "replicas a key",
+    "skewness_expected": "largest load ÷ average, as planned",
     "table_size": "entries of the routing table",
     "utilisation_difference": "utilisation, largest − smallest",
     "utilisation_imbalance": "imbalance of utilisation",
@@ -48,7 +49,7 @@ _COLUMNS = {
     "workload_name": "stream",
     "zipf": "skew z",
 }
-_SYMBOLS = {"epsilon": "ε", "theta": "θ", "window": "w", "zipf": "z"}
+_SYMBOLS = {"epsilon": "ε", "fluctuation": "f", "theta": "θ", "window": "w", "zipf": "z"}
 _AFTER = {"arrivals": " arrivals"}  #: what a word alone would not say
 _COUNTED = ("keys", "messages", "sources", "virtual_workers", "workers")
 _STREAMS = {"ct": "CT", "smalops": "SMALOPS", "tw": "TW", "wp": "WP", "zipf": "Zipf"}

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from statistics import fmean, median
-from time import perf_counter
+from time import process_time
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -114,7 +114,7 @@ def replan(
     intervals: int = 20,
     *,
     plans: int | None = None,
-    clock: Callable[[], float] = perf_counter,
+    clock: Callable[[], float] = process_time,
 ) -> Replanned:
     """Runs a planner over the intervals of a stream.
 
@@ -134,7 +134,8 @@ def replan(
         window: w.
         intervals: how many there are after the first.
         plans: end earlier, after so many plans.
-        clock: for `seconds`.
+        clock: for `seconds`; processor time if not given, which other work on the machine does not add
+            to.
 
     Example:
         >>> run = replan("mixed", Fluctuating(keys=5_000, tasks=5), Constraints(5), intervals=4)

@@ -89,11 +89,20 @@ def describe(cell: Mapping[str, Any]) -> str:
 def cost(cell: Mapping[str, Any]) -> float:
     """About how much work a cell is, in routed messages: to begin with the longest."""
     if cell["kind"] == "analysis":
-        messages = cell["parameters"].get("messages", _FORMULA)
+        messages = cell["parameters"].get("messages", _keys_looked_at(cell["parameters"]))
     else:
         messages = cell["workload"].get("messages", _UNKNOWN_LENGTH)
     # A declaration's mistake is for the run to name.
     return _COST[cell["kind"]] * (messages if isinstance(messages, int | float) else 1)
+
+
+def _keys_looked_at(parameters: Mapping[str, Any]) -> float:
+    """Of an analysis without messages: all keys in each interval, where it has such."""
+    within = [v for v in parameters.values() if isinstance(v, Mapping)]
+    given = {name: v for table in (parameters, *within) for name, v in table.items()}
+    sizes = [given.get("keys"), given.get("intervals", given.get("plans"))]
+    keys, intervals = (size if isinstance(size, int | float) else None for size in sizes)
+    return keys * intervals if keys and intervals else _FORMULA
 
 
 def _routing(cell: Mapping[str, Any]) -> list[Row]:
