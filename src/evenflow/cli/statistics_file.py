@@ -174,8 +174,8 @@ def _numbers(path: Path, table: Any, name: str) -> F64:
     kinds = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
     if not any(is_kind(column.type) for is_kind in kinds):
         raise InputError(f"{str(path)!r}: {name} must be numbers, got {column.type}")
-    numbers: F64 = column.cast(pa.float64(), safe=False).to_numpy()
-    return numbers
+    # A copy: Arrow's own memory is read-only, for which kernels would be compiled once more.
+    return np.array(column.cast(pa.float64(), safe=False).to_numpy())
 
 
 def _amounts(path: Path, table: Any, name: str) -> F64:
