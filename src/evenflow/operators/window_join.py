@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from evenflow.model import InputError
@@ -18,6 +19,7 @@ from evenflow.operators.protocol import Operator
 from evenflow.operators.value_order import content_ranks
 from evenflow.operators.windows import Booleans, check_time, times_of
 
+F64 = npt.NDArray[np.float64]
 Predicate = Callable[[pa.Table], Any]  #: pairs → which of them count
 
 
@@ -113,7 +115,13 @@ class WindowJoin(Operator):
         return np.where(right, others, times), np.where(right, others_known, known), right
 
     def pairs(
-        self, keys: pa.Table, rows: pa.Table, group: I64, fresh: Booleans, block: int = BLOCK
+        self,
+        keys: pa.Table,
+        rows: pa.Table,
+        group: I64,
+        fresh: Booleans,
+        costs: F64 | None = None,
+        block: int = BLOCK,
     ) -> Iterator[pa.Table]:
         """All pairs of which at least one row is fresh, at most `block` at a time.
 
@@ -122,6 +130,7 @@ class WindowJoin(Operator):
             rows: the columns of `state_schema`; all have an event time.
             group: row → number of its key.
             fresh: which rows are new; pairs of old ones are known already.
+            costs: for each key, a number to which its pairs are added, whether or not they count.
         """
         times, _, is_right = self.moments(rows)
         if self.side is None:
@@ -129,6 +138,8 @@ class WindowJoin(Operator):
         else:
             found = pairs_across(group, times, self.within, fresh, is_right, block)
         for left, right in found:
+            if costs is not None:
+                costs += np.bincount(group[left], minlength=len(costs))
             yield self._counted(self._paired(keys, rows, group, left, right))
 
     def _paired(

@@ -133,18 +133,18 @@ class JoinWork:
             rows.append(old.cast(kept.rows.schema))
             group.append(number)
         together = np.concatenate(group)
-        if counted is not None:
-            # A key costs the rows that are read for it: new ones, and those that they may meet.
-            costs = np.bincount(together, minlength=len(kept.keys))
-            counted.add(kept.keys.fingerprints, kept.group, costs)
+        # A key costs the rows that are read for it, and the pairs that they make.
+        costs = np.bincount(together, minlength=len(kept.keys)).astype(np.float64)
         fresh = np.arange(len(together)) < len(kept.group)
         found = self._join.pairs(
-            kept.keys.columns, pa.concat_tables(rows).combine_chunks(), together, fresh
+            kept.keys.columns, pa.concat_tables(rows).combine_chunks(), together, fresh, costs
         )
         while True:
             with tally.updating():
                 pairs = next(found, None)
             if pairs is None:
+                if counted is not None:
+                    counted.add(kept.keys.fingerprints, kept.group, costs)
                 return
             yield pairs.cast(schema)
 
