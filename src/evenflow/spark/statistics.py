@@ -93,5 +93,6 @@ def _value_bytes(array: pa.Array) -> I64:
     large = pa.types.is_large_string(kind) or pa.types.is_large_binary(kind)
     if large or pa.types.is_string(kind) or pa.types.is_binary(kind):
         ends: Any = np.frombuffer(array.buffers()[1], np.int64 if large else np.int32) if n else []
-        return np.diff(ends[array.offset : array.offset + n + 1]).astype(np.int64)
+        sizes = np.diff(ends[array.offset : array.offset + n + 1]).astype(np.int64)
+        return np.asarray(sizes, np.int64)
     return np.full(n, max(kind.bit_width, 8) // 8, np.int64)
