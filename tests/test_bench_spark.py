@@ -121,6 +121,7 @@ def test_work_tasks_are_sent_no_scheme(monkeypatch):
     from evenflow.operators import Aggregates, count
     from evenflow.spark import control_loop
     from evenflow.spark.job import Job
+    from evenflow.spark.plans import first_plan
 
     sent = []
 
@@ -139,8 +140,8 @@ def test_work_tasks_are_sent_no_scheme(monkeypatch):
             sent.append(function)
             return self
 
-    monkeypatch.setattr(control_loop, "_routed", lambda rows, *rest: rows)
+    monkeypatch.setattr(control_loop, "_shuffled", lambda rows, *rest: rows)
     job = Job(("k",), pa.schema([("k", pa.string())]), Aggregates(n=count()), make("d-choices"), 2)
-    control_loop.worked(Frame(), job, control_loop.first_plan(job), make("d-choices"), 0, None)
+    control_loop.worked(Frame(), job, first_plan(job), make("d-choices"), 0, None)
     assert len(sent) == 2
     assert all(function.job.scheme is None for function in sent)
