@@ -247,7 +247,6 @@ _ENGINE = "evenflow bench spark --full --json " + " ".join(
     f"--only {name}" for name in ("per_key", "figure13_14", "state_size", "empty_batch")
 )
 _OVERHEAD = "evenflow bench spark --full --json --only overhead"
-_JUMPS = "evenflow bench spark --json --only fluctuation --only scale_out"
 
 BLOCKS = {
     "compare": Block("README.md", compare),
@@ -261,7 +260,6 @@ BLOCKS = {
     "simulation": Block("docs/measuring.md", simulation),
     "overhead": Block("docs/measuring.md", partial(spark, _OVERHEAD), _OVERHEAD),
     "spark": Block("docs/measuring.md", partial(spark, _ENGINE), _ENGINE),
-    "fluctuation": Block("docs/measuring.md", partial(spark, _JUMPS), _JUMPS),
     "reference-counting": Block("docs/decisions/0001-kernels.md", reference_counting),
     "sightings": Block("docs/decisions/0004-head-keys.md", partial(variants, _SIGHTED, _BOTH)),
     "patience": Block("docs/decisions/0005-patience.md", partial(variants, _PATIENT, _BOTH)),
