@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from evenflow.cli.reproduction import Reproduction
 from evenflow.planning.protocol import Constraints
 from evenflow.simulator.experiments import expand, figure_rows, judge, load_paper, plan, run_cell
 from evenflow.simulator.experiments.claims import claims_of
@@ -131,6 +132,12 @@ def test_defaults_are_those_of_table_2(quick):
         small = {"fig12": 10_000, "fig18": 10_000}  # as the figure says, and as the paper says
         if "keys" in base and (quick or figure.id != "fig11"):
             assert base["keys"] == small.get(figure.id, 100_000)
+
+
+def test_the_paper_is_run_when_none_is_named():
+    assert "skewness_and_variance" in {
+        paper.name for paper, _ in Reproduction.of([], quick=True).chosen
+    }
 
 
 def test_figures_20_and_21_share_their_runs():
