@@ -78,19 +78,26 @@ class BestFit:
         if self.message_seconds is not None:
             check_not_negative("the time of a message", self.message_seconds)
 
-    def plan(self, statistics: Statistics, constraints: Constraints) -> Proposal:
-        """Where each key goes next."""
+    def plan(
+        self, statistics: Statistics, constraints: Constraints, others: F64 | None = None
+    ) -> Proposal:
+        """Where each key goes next. `others` is what each worker has to do besides; the paper does
+        not look at it."""
         constraints.check(statistics)
-        return in_key_order(statistics, lambda seen: self._plan(seen, constraints))
+        return in_key_order(statistics, lambda seen: self._plan(seen, constraints, others))
 
-    def _plan(self, statistics: Statistics, constraints: Constraints) -> Proposal:
+    def _plan(
+        self, statistics: Statistics, constraints: Constraints, others: F64 | None
+    ) -> Proposal:
         costs, workers = statistics.costs, constraints.workers
         worker = statistics.worker.copy()
         gone = worker >= workers
         worker[gone] = statistics.home[gone]
         hot = np.flatnonzero((costs >= self.hot * costs.sum()) & (costs > 0))
         hot = hot[np.lexsort((costs[hot], worker[hot]))]
-        sizes = np.bincount(worker[hot], costs[hot], workers)
+        sizes: F64 = np.bincount(worker[hot], costs[hot], workers).astype(np.float64)
+        if others is not None:
+            sizes += others
         averages = constraints.shares() * sizes.sum()
         begins = np.searchsorted(worker[hot], np.arange(workers + 1)).astype(np.int64)
         limits = (1 + constraints.theta) * averages

@@ -57,6 +57,19 @@ def grown(state: State) -> State:
     return larger
 
 
+def restored(keys: U64, counts: I64, slack: I64, born: I64, numbers: I64) -> State:
+    """The state whose tracked keys are these, slot by slot: what was written down without its table."""
+    capacity = _FIRST_CAPACITY
+    while capacity < len(keys):
+        capacity *= 2
+    state = new_state(capacity)
+    for whole, part in zip(state[2:-1], (keys, counts, slack, born), strict=True):
+        whole[: len(part)] = part
+    state.numbers[:] = numbers
+    _fill_table(state)
+    return state
+
+
 def bounds(state: State, keys: U64) -> tuple[I64, I64]:
     """(lower, upper) for each key."""
     lower, upper = np.zeros(len(keys), np.int64), np.empty(len(keys), np.int64)

@@ -1,0 +1,141 @@
+"""What a gateway keeps of its hot keys, and what it tells others: which keys move."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from evenflow.model import InputError
+from evenflow.planning.protocol import F64, I32, U64
+from evenflow.sketches import tracked_keys
+
+I8 = npt.NDArray[np.int8]
+I64 = npt.NDArray[np.int64]
+
+# What `numbers` holds: the count that makes a key hot before its window is over (−1: not known yet),
+# the messages of the last window, and how many windows are over.
+BAR, LAST_TOTAL, WINDOWS = range(3)
+
+_PIECE = 1 << 20  #: messages that counts are spread out to at a time
+
+
+class Reason(IntEnum):
+    """Why a key moves."""
+
+    HOT = 0  #: newly hot, and its second choice had less
+    FIT = 1  #: best fit
+    COOLED = 2  #: not hot any more: it goes home
+
+
+@dataclass(frozen=True)
+class Moves:
+    """Keys that change their partition, each at most once, in the order in which it was decided."""
+
+    keys: U64
+    source: I32
+    target: I32
+    reason: I8  #: of `Reason`
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+
+class HotKeysState(NamedTuple):
+    """Everything that a gateway has to keep. Hot keys lie by ascending fingerprint.
+
+    Parameters:
+        counter: the lossy counter of the window under way.
+        keys: the hot keys.
+        partition: where each of them is.
+        sizes: their messages in the last window; of a key that became hot since, its messages so far,
+            as many as a whole window would have.
+        arrived: messages of the window under way by home partition, where `others` asks for it.
+        rest: messages of all other keys in the last window, by partition.
+        numbers: see `BAR`, `LAST_TOTAL` and `WINDOWS`.
+    """
+
+    counter: tracked_keys.State
+    keys: U64
+    partition: I32
+    sizes: F64
+    arrived: I64
+    rest: F64
+    numbers: I64
+
+
+def to_arrays(state: HotKeysState) -> dict[str, npt.NDArray]:
+    """A flat dictionary of arrays, without the counter's hash table, which can be made again."""
+    size = int(state.counter.numbers[tracked_keys.SIZE])
+    counter = {
+        f"counter_{name}": getattr(state.counter, name)[:size].copy()
+        for name in ("keys", "counts", "slack", "born")
+    }
+    counter["counter_numbers"] = state.counter.numbers.copy()
+    return counter | {name: getattr(state, name).copy() for name in HotKeysState._fields[1:]}
+
+
+def from_arrays(arrays: Mapping[str, npt.NDArray]) -> HotKeysState:
+    """From what `to_arrays` has made."""
+    counter = tracked_keys.restored(
+        *(arrays[f"counter_{name}"] for name in ("keys", "counts", "slack", "born", "numbers"))
+    )
+    return HotKeysState(counter, *(np.array(arrays[name]) for name in HotKeysState._fields[1:]))
+
+
+def partition_sizes(partition: I32, sizes: F64, rest: F64) -> F64:
+    """R_p, with `rest` besides."""
+    together: F64 = rest + np.bincount(partition, sizes, len(rest))
+    return together
+
+
+def spread_out(fingerprints: U64, counts: I64 | None) -> list[U64]:
+    """Each fingerprint as often as it counts, in pieces that fit into memory."""
+    keys = np.ascontiguousarray(fingerprints, np.uint64)
+    if counts is None:
+        return [keys] if len(keys) else []
+    if len(counts) != len(keys):
+        raise InputError(f"{len(keys)} fingerprints, but {len(counts)} counts")
+    if len(counts) and counts.min() < 0:
+        raise InputError(f"counts must be at least 0, got {counts.min()}")
+    ends = np.cumsum(counts, dtype=np.int64)
+    total = int(ends[-1]) if len(ends) else 0
+    return [
+        keys[np.searchsorted(ends, np.arange(begin, min(begin + _PIECE, total)), side="right")]
+        for begin in range(0, total, _PIECE)
+    ]
+
+
+def moved(keys: U64, source: I32, target: I32, reason: Reason) -> Moves:
+    """The moves among these: where source and target differ."""
+    away = source != target
+    codes = np.full(int(away.sum()), int(reason), np.int8)
+    return Moves(keys[away], source[away].astype(np.int32), target[away].astype(np.int32), codes)
+
+
+def joined(first: Moves, second: Moves) -> Moves:
+    """The one after the other."""
+    columns = ("keys", "source", "target", "reason")
+    return Moves(*(np.concatenate([getattr(first, c), getattr(second, c)]) for c in columns))
+
+
+def merged(
+    keys: U64, partition: I32, sizes: F64, new: U64, new_partition: I32, new_sizes: F64
+) -> tuple[U64, I32, F64]:
+    """Old and new hot keys together, by fingerprint."""
+    together = np.concatenate([keys, new])
+    order = np.argsort(together, kind="stable")
+    return (
+        together[order],
+        np.concatenate([partition, new_partition])[order],
+        np.concatenate([sizes, new_sizes])[order],
+    )
+
+
+NO_MOVES = Moves(
+    np.zeros(0, np.uint64), np.zeros(0, np.int32), np.zeros(0, np.int32), np.zeros(0, np.int8)
+)
