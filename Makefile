@@ -9,7 +9,7 @@ READY := $(VENV)/.ready-$(shell cat requirements.lock pyproject.toml 2>/dev/null
 JDK_LOCK := requirements-java.lock
 
 .DEFAULT_GOAL := help
-.PHONY: help install java demo test test-fast lint types bench docs lock clean
+.PHONY: help install java kafka demo test test-fast lint types bench docs lock clean
 
 help: ## list the recipes
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -33,9 +33,13 @@ java: $(READY) ## Java for Spark: the machine's own if it has 17 or newer, else 
 demo: java ## a skewed stream on Spark, by key grouping and balanced: live, a table, a picture
 	$(BIN)/evenflow demo
 
+kafka: java ## a Kafka broker on this machine, until Ctrl-C; fetched the first time, about 45 MB
+	$(BIN)/evenflow kafka up
+
 test: lint types java ## everything: lint, types, import contract, all tests
+	$(BIN)/evenflow kafka fetch
 	$(BIN)/python -m pytest -n 2 -m "not spark" tests src/evenflow
-	$(BIN)/python -m pytest -m spark tests
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m spark tests
 
 test-fast: $(READY) ## the tests that need no JVM and no processes, in under a minute
 	$(BIN)/python -m pytest -q -n 2 -m "not spark and not slow" tests src/evenflow

@@ -19,6 +19,7 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -31,6 +32,8 @@ import evenflow as ef
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+    from evenflow.spark.keyed import Keyed
 
 TABLES = ("customer", "orders", "lineitem", "supplier", "nation", "region")
 MINUTE = 60_000_000
@@ -55,8 +58,11 @@ class Streams:
     fixed: Path
 
 
-def make_streams(directory: Path, scale: float, intervals: int = 6, seed: int = 0) -> Streams:
-    """TPC-H tables with skewed foreign keys and event times: `intervals` of ten minutes each."""
+def make_streams(
+    directory: Path, scale: float, intervals: int = 6, seed: int = 0, files: int = 1
+) -> Streams:
+    """TPC-H tables with skewed foreign keys and event times: `intervals` of ten minutes each, in so
+    many files."""
     program = Path(sysconfig.get_path("scripts")) / "tpchgen-cli"
     fixed = directory / "tables"
     command = [program, "parquet", "-s", scale, "-T", ",".join(TABLES), "-o", fixed]
@@ -94,9 +100,13 @@ def make_streams(directory: Path, scale: float, intervals: int = 6, seed: int = 
             "discount": rows["l_discount"],
         }
         for folder, stream in ((streams.orders, orders), (streams.items, items)):
-            file = folder / f"{interval:04d}.parquet"
-            pq.write_table(pa.table(stream), file)
-            os.utime(file, (1_700_000_000 + interval,) * 2)  # Spark takes the oldest file first
+            table = pa.table(stream)
+            ends = np.linspace(0, table.num_rows, files + 1).astype(int)
+            for part in range(files):
+                number = interval * files + part
+                file = folder / f"{number:04d}.parquet"
+                pq.write_table(table.slice(ends[part], ends[part + 1] - ends[part]), file)
+                os.utime(file, (1_700_000_000 + number,) * 2)  # Spark takes the oldest file first
     return streams
 
 
@@ -138,32 +148,37 @@ def _equal(a: str, b: str):
     return F.col(a) == F.col(b)
 
 
+def stream(spark: SparkSession, path: Path, schema: object, files: int) -> DataFrame:
+    """So many files a micro-batch."""
+    reader = spark.readStream.schema(schema).option("maxFilesPerTrigger", files)
+    return reader.parquet(str(path))
+
+
+def orders_with_items(
+    spark: SparkSession, streams: Streams, where: Callable[[pa.Table], pa.Array] | None = None
+) -> Keyed:
+    """Every order with its line items, in a window join; one file of each stream a micro-batch."""
+    orders, items = (spark.read.parquet(str(p)).schema for p in (streams.orders, streams.items))
+    return ef.keyed(stream(spark, streams.orders, orders, 1), key="id").window_join(
+        ef.keyed(with_revenue(stream(spark, streams.items, items, 1)), key="order"),
+        time="ts",
+        within=WITHIN,
+        delay=DELAY,
+        where=where,
+    )
+
+
 def run_continuously(
     spark: SparkSession, streams: Streams, directory: Path, workers: int = 4
 ) -> pa.Table:
     """The query as two streaming queries, the second on what the first puts out; the revenue of every
     nation and window, as it was put out last."""
-
-    def stream(path: Path, schema: object, files: int) -> DataFrame:
-        reader = spark.readStream.schema(schema).option("maxFilesPerTrigger", files)
-        return reader.parquet(str(path))
-
-    orders, items = (spark.read.parquet(str(p)).schema for p in (streams.orders, streams.items))
-    pairs = (
-        ef.keyed(stream(streams.orders, orders, 1), key="id")
-        .window_join(
-            ef.keyed(with_revenue(stream(streams.items, items, 1)), key="order"),
-            time="ts",
-            within=WITHIN,
-            delay=DELAY,
-        )
-        .balance("key", workers=workers)
-    )
+    pairs = orders_with_items(spark, streams).balance("key", workers=workers)
     joined = pairs.start(
         directory / "join", ef.sinks.parquet(directory / "pairs"), available_now=True
     )
     joined.wait()
-    found = stream(directory / "pairs", PAIRS, 2 * workers)
+    found = stream(spark, directory / "pairs", PAIRS, 2 * workers)
     sink = ef.sinks.memory()
     revenue = (
         ef.keyed(with_nation(spark, found, streams.fixed), key="nation")

@@ -1,5 +1,6 @@
-"""What all tests share: hypothesis' settings, and one Spark session for those that need one."""
+"""What all tests share: hypothesis' settings, one Spark session, one Kafka broker."""
 
+import os
 import subprocess
 import sys
 import textwrap
@@ -16,17 +17,9 @@ settings.load_profile("evenflow")
 SETTINGS = {"spark.sql.session.timeZone": "UTC", "spark.sql.shuffle.partitions": 4}
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
-def pytest_collection_modifyitems(items):
-    """All Spark tests go to one process of `pytest -n`, so that one JVM serves them all."""
-    for item in items:
-        if item.get_closest_marker("spark"):
-            item.add_marker(pytest.mark.xdist_group("spark"))
-
-
 @pytest.fixture(scope="session")
 def spark():
-    """The one local Spark session of all tests, with two threads."""
+    """The local Spark session of all tests of a process, with two threads."""
     _skip_without_spark()
     from evenflow.spark.session import local_session
 
@@ -58,6 +51,28 @@ def connect(tmp_path_factory):
             return ended.stdout
 
         yield run
+
+
+@pytest.fixture(scope="session")
+def broker():
+    """The one Kafka broker of all tests, started when the first of them asks; topics are their own.
+
+    Where it cannot be had, the tests that need it fail. They are skipped only where the environment
+    variable EVENFLOW_OFFLINE says that this machine cannot fetch it.
+    """
+    pytest.importorskip("confluent_kafka")
+    from evenflow.kafka.artifacts import OFFLINE
+    from evenflow.kafka.broker import Broker
+    from evenflow.model import InputError
+
+    try:
+        started = Broker.start()
+    except InputError as error:
+        if os.environ.get(OFFLINE):
+            pytest.skip(f"{OFFLINE} is set: {error}")
+        raise
+    with started:
+        yield started
 
 
 def _skip_without_spark():

@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 
+import pyarrow as pa
 import pytest
 
 from evenflow.model import InputError
@@ -17,6 +18,7 @@ from evenflow.spark.benchmarks.overhead import Overhead
 from evenflow.spark.benchmarks.per_key import PerKeyWork
 from evenflow.spark.benchmarks.scale_out import ScaleOut
 from evenflow.spark.benchmarks.state_size import StateSize
+from evenflow.spark.benchmarks.tolerance import Tolerance
 
 TINY = [
     (Overhead(rows=2000, keys=100, workers=2, rounds=1), 4, 2),
@@ -42,6 +44,21 @@ TINY = [
         2,
     ),
     (ScaleOut(workers=2, messages=20, sources=2, before=1, after=1, stream=snapshots), 6, 0),
+    (
+        Tolerance(
+            thetas=(0.1,),
+            workers=2,
+            words=20,
+            trades=60,
+            batches=1,
+            interval=1,
+            sources=1,
+            text=lambda n, size: [pa.array(["the", "state"] * (size // 2))] * n,
+            stream=snapshots,
+        ),
+        9,
+        0,
+    ),
 ]
 
 

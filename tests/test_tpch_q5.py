@@ -40,3 +40,15 @@ def test_the_hot_keys_of_the_streams_are_others_in_every_interval(tmp_path, exam
         hottest.append(keys[counts.argmax()])
         assert counts.max() > 2 * np.median(counts)
     assert len(set(hottest)) > 1
+
+
+def test_more_files_an_interval_hold_the_same_rows(tmp_path, example):
+    made = {}
+    for files in (1, 3):
+        folder = tmp_path / str(files)
+        folder.mkdir()
+        made[files] = example.make_streams(folder, scale=0.002, intervals=2, files=files)
+    for name in ("orders", "items"):
+        one, three = (getattr(made[files], name) for files in (1, 3))
+        assert len(list(three.iterdir())) == 3 * len(list(one.iterdir()))
+        assert pq.read_table(one).equals(pq.read_table(three))

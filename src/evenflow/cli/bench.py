@@ -147,8 +147,8 @@ def spark(
     only: Annotated[
         list[str] | None,
         typer.Option(
-            help="overhead, per_key, figure13_14, state_size, empty_batch, fluctuation or "
-            "scale_out; repeatable."
+            help="overhead, per_key, figure13_14, state_size, empty_batch, fluctuation, scale_out "
+            "or tolerance; repeatable."
         ),
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Small sizes, to try it out.")] = False,
@@ -157,9 +157,10 @@ def spark(
 ) -> None:
     """Measure the engine on this machine's Spark: ratios to Spark's own ways, in one run.
 
-    Takes a quarter of an hour on two cores. Run it while nothing else runs.
+    Takes half an hour on two cores. Run it while nothing else runs.
     """
     from evenflow.simulator.workloads.fluctuating import snapshots
+    from evenflow.simulator.workloads.words import jumps
     from evenflow.spark.benchmarks import catalogue, outcome
 
     if quick and full:
@@ -175,7 +176,7 @@ def spark(
         def told(name: str, what: str) -> None:
             report(f"{name}: {what}", len(answers), len(names))
 
-        for name, measurement, found in catalogue.measured(names, size, told, snapshots):
+        for name, measurement, found in catalogue.measured(names, size, told, snapshots, jumps):
             answers[name] = outcome.as_json(measurement, found)
             if not as_json:
                 _show(name, found)

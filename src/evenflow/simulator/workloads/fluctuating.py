@@ -145,11 +145,11 @@ class Fluctuating:
 
 
 def snapshots(
-    fluctuation: float, tasks: int, n: int, seed: int = 1
+    fluctuation: float, tasks: int, n: int, seed: int = 1, **parameters: Any
 ) -> tuple[list[np.ndarray], F64]:
-    """The keys by rank in the first n intervals of the paper's default stream, and the probabilities
-    of the ranks: for those who draw messages themselves."""
-    stream = Fluctuating(fluctuation=fluctuation, tasks=tasks, seed=seed)
+    """The keys by rank in the first n intervals of the paper's stream, with its defaults for all other
+    parameters, and the probabilities of the ranks: for those who draw messages themselves."""
+    stream = Fluctuating(fluctuation=fluctuation, tasks=tasks, seed=seed, **parameters)
     keys = [one.view(np.int64).copy() for one in islice(stream.intervals(), n)]
     return keys, stream.probabilities()
 

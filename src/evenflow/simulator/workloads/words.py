@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from evenflow.model import InputError
 from evenflow.model.validation import check_whole
 from evenflow.simulator.workloads.packaged import PackagedData
 from evenflow.simulator.workloads.protocol import U64
@@ -74,6 +75,15 @@ class Words:
 
     def describe(self) -> dict[str, Any]:
         return {"name": self.name, "drift": None, "stand_in": False}
+
+
+def jumps(n: int, size: int) -> list[Any]:
+    """`size` words from each of n places, evenly spaced from the first address on: language changes as
+    much as over all the years, in fewer words. As an Arrow array of strings each."""
+    every = split_words(_DATA.path().read_bytes())
+    if n * size > len(every):
+        raise InputError(f"{n} times {size} words were asked for, and there are {len(every)}")
+    return [every.slice(len(every) * i // n, size) for i in range(n)]
 
 
 def split_words(text: bytes) -> Any:

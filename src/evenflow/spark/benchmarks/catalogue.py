@@ -20,10 +20,20 @@ from evenflow.spark.benchmarks.overhead import Overhead
 from evenflow.spark.benchmarks.per_key import PerKeyWork
 from evenflow.spark.benchmarks.scale_out import ScaleOut
 from evenflow.spark.benchmarks.state_size import StateSize
+from evenflow.spark.benchmarks.tolerance import Text, Tolerance
 
 MEASUREMENTS: dict[str, type[Measurement]] = {
     one.name: one
-    for one in (Overhead, PerKeyWork, Figure13And14, StateSize, EmptyBatch, Fluctuation, ScaleOut)
+    for one in (
+        Overhead,
+        PerKeyWork,
+        Figure13And14,
+        StateSize,
+        EmptyBatch,
+        Fluctuation,
+        ScaleOut,
+        Tolerance,
+    )
 }
 SIZES = ("usual", "quick", "full")
 
@@ -43,6 +53,7 @@ def measured(
     size: str = "usual",
     report: Callable[[str, str], object] = lambda name, what: None,
     stream: Stream | None = None,
+    text: Text | None = None,
 ) -> Iterator[tuple[str, Measurement, Outcome]]:
     """Take some measurements, each with a Spark session of its own.
 
@@ -50,15 +61,18 @@ def measured(
         names: which, from `MEASUREMENTS`.
         size: one of `SIZES`.
         report: told which measurement is under way and what it is doing.
-        stream: where `fluctuation` and `scale_out` take their keys from.
+        stream: where `fluctuation`, `scale_out` and `tolerance` take their keys from.
+        text: where `tolerance` takes its words from.
     """
     from evenflow.spark.session import local_session
 
     for name in chosen(names):
         kind = MEASUREMENTS[name]
         measurement = kind() if size == "usual" else getattr(kind, size)()
-        if isinstance(measurement, Fluctuation | ScaleOut):
+        if isinstance(measurement, Fluctuation | ScaleOut | Tolerance):
             measurement = replace(measurement, stream=stream)
+        if isinstance(measurement, Tolerance):
+            measurement = replace(measurement, text=text)
         cores = kind.cores or os.cpu_count() or 1
         report(name, f"starting Spark with {cores} threads")
         spark = local_session(f"local[{cores}]", preload=True, **{"spark.driver.memory": "2g"})

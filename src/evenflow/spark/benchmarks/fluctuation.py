@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from evenflow.spark.keyed import Keyed
 
-Stream = Callable[[float, int, int], tuple[list[npt.NDArray[np.int64]], npt.NDArray[np.float64]]]
+Stream = Callable[..., tuple[list[npt.NDArray[np.int64]], npt.NDArray[np.float64]]]
 
 #: Figure 13's lines: "ideal" deals rows out regardless of keys, and is no answer for work on keys.
 CONTESTANTS = {
@@ -83,7 +83,7 @@ class Fluctuation:
                 name: Saturated(
                     spark,
                     f"{folder}/{f}-{name.partition(' ')[0]}",
-                    partial(_balanced, scheme, planner, self.workers, self.theta),
+                    partial(balanced_by, scheme, planner, self.workers, self.theta),
                     keys,
                     Sizes(self.workers, self.sources, batches + 1),
                 )
@@ -131,19 +131,29 @@ class Fluctuation:
         return keys
 
     def _told(self, f: float, name: str, rate: float, run: Saturated) -> dict[str, Any]:
-        moved = mean(m["migrated_bytes"] / max(m["state_bytes"], 1) for m in run.metrics)
         return {
             "f": f,
             "scheme": name,
             "messages a second": round(rate),
             **run.told(),
-            "plans": sum(bool((m["planning"] or {}).get("changed")) for m in run.metrics),
-            "moved a batch": f"{moved:.2%}",
-            "entries": max(m["table_size"] for m in run.metrics),
+            **planned(run),
         }
 
 
-def _balanced(scheme: str, planner: str | None, workers: int, theta: float, keyed: Keyed) -> Keyed:
+def planned(run: Saturated) -> dict[str, Any]:
+    """How much planning and moving there was."""
+    moved = mean(m["migrated_bytes"] / max(m["state_bytes"], 1) for m in run.metrics)
+    return {
+        "plans": sum(bool((m["planning"] or {}).get("changed")) for m in run.metrics),
+        "moved a batch": f"{moved:.2%}",
+        "entries": max(m["table_size"] for m in run.metrics),
+    }
+
+
+def balanced_by(
+    scheme: str, planner: str | None, workers: int, theta: float, keyed: Keyed
+) -> Keyed:
+    """A stream with this scheme and, if there is one, this planner."""
     balanced = keyed.balance(scheme, workers=workers)
     return balanced if planner is None else balanced.replan(planner, theta)
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from evenflow.spark.keyed import Keyed
 
 Keys = Callable[[int, int], npt.NDArray[Any]]  #: (turn, batch) → the keys of its messages
+Work = Callable[["Keyed", str], "Keyed"]  #: (stream, directory of the log) → with work to do
 
 
 class Sizes(NamedTuple):
@@ -30,19 +31,26 @@ class Sizes(NamedTuple):
 
     workers: int
     sources: int  #: tasks that route
-    batches: int  #: micro-batches a turn, the first of which does not count
-    seconds: float = 0.001  #: of service, a message
+    batches: int  #: micro-batches a turn
+    warm_turns: int = 1  #: turns that do not count
+    warm_batches: int = 1  #: micro-batches of a turn that do not count
+
+
+def served(keyed: Keyed, log: str) -> Keyed:
+    """A millisecond for every message."""
+    return keyed.apply(Serving(0.001, log))
 
 
 class Saturated:
-    """One way to balance on one stream: called once a turn; the first turn does not count.
+    """One way to balance on one stream: called once a turn.
 
     Parameters:
         spark: the session.
         folder: a directory of its own, which is made.
         balanced: gives a keyed stream its scheme.
-        keys: the messages.
+        keys: of the messages; those of a turn's batch b have event times in minute b of the turn.
         sizes: how large a turn is.
+        work: what is done with the messages; it writes files of `Serving`'s kind into the log.
     """
 
     def __init__(
@@ -52,9 +60,10 @@ class Saturated:
         balanced: Callable[[Keyed], Keyed],
         keys: Keys,
         sizes: Sizes,
+        work: Work = served,
     ) -> None:
         self._spark, self._folder, self._sizes = spark, folder, sizes
-        self._balanced, self._keys = balanced, keys
+        self._balanced, self._keys, self._work = balanced, keys, work
         self._feed = Feed(f"{folder}/in", sizes.sources)
         self._log = Path(folder) / "log"
         self._log.mkdir()
@@ -72,24 +81,29 @@ class Saturated:
         for batch in range(sizes.batches):
             keys = self._keys(self._turn, batch)
             messages.append(len(keys))
-            self._feed.add(pa.table({"key": keys}))
+            self._feed.add(pa.table({"key": keys, "at": self._moments(batch, len(keys))}))
         for file in self._log.glob("*.json"):
             file.unlink()
         keyed = ef.keyed(self._feed.stream(self._spark), key="key")
-        query = (
-            self._balanced(keyed)
-            .apply(Serving(sizes.seconds, str(self._log)))
-            .start(f"{self._folder}/checkpoint", Discard(), available_now=True)
+        query = self._work(self._balanced(keyed), str(self._log)).start(
+            f"{self._folder}/checkpoint", Discard(), available_now=True
         )
         query.wait()
         batches = finished(query.spark_query)
         seconds = seconds_of(batches)
-        if self._turn:
-            self.seconds += seconds[1:]
-            self._messages += messages[1:]
-            self._latencies += _latencies(self._log, batches)
-            self.metrics += query.metrics()[1 - sizes.batches :]
-        return seconds[1:]
+        warm = sizes.warm_batches
+        if self._turn >= sizes.warm_turns:
+            self.seconds += seconds[warm:]
+            self._messages += messages[warm:]
+            self._latencies += _latencies(self._log, batches, warm)
+            self.metrics += query.metrics()[warm - sizes.batches :]
+        return seconds[warm:]
+
+    def _moments(self, batch: int, n: int) -> pa.Array:
+        """Event times, evenly spread over the batch's minute."""
+        minute = 60_000_000
+        begin = (self._turn * self._sizes.batches + batch) * minute
+        return pa.array(begin + np.arange(n) * minute // max(n, 1)).cast(pa.timestamp("us", "UTC"))
 
     def throughput(self) -> float:
         """Messages a second in the median batch."""
@@ -115,14 +129,16 @@ class Saturated:
         }
 
 
-def _latencies(log: Path, batches: Sequence[dict[str, Any]]) -> list[npt.NDArray[np.float64]]:
-    """Seconds until each message was served, an array a worker and batch; not of the first batch."""
+def _latencies(
+    log: Path, batches: Sequence[dict[str, Any]], warm: int
+) -> list[npt.NDArray[np.float64]]:
+    """Seconds until each message was served, an array a worker and batch; not of the first `warm`."""
     starts = [datetime.fromisoformat(batch["timestamp"]).timestamp() for batch in batches]
     found = []
     for file in sorted(log.glob("*.json")):
         served = json.loads(file.read_text())
         batch = bisect_right(starts, served["began"]) - 1
-        if batch > 0:
+        if batch >= warm:
             spent = served["ended"] - served["began"]
             done = spent * np.arange(1, served["rows"] + 1) / served["rows"]
             found.append(served["began"] - starts[batch] + done)

@@ -1,4 +1,4 @@
-"""An operator that serves: it counts, and takes its time for every message."""
+"""Work that serves: it takes its time for every message, or for every pair of a join."""
 
 from __future__ import annotations
 
@@ -43,10 +43,7 @@ class Serving(Operator):
         return _COUNT.output_schema(rows)
 
     def update(self, rows: Rows, state: pa.Table) -> pa.Table:
-        began = time.time()
-        time.sleep(len(rows) * self.seconds)
-        served = {"began": began, "ended": time.time(), "rows": len(rows)}
-        (Path(self.log) / f"{uuid4().hex}.json").write_text(json.dumps(served))
+        _serve(len(rows), self.seconds, self.log)
         return _COUNT.update(rows, state)
 
     def merge(self, a: pa.Table, b: pa.Table) -> pa.Table:
@@ -57,3 +54,25 @@ class Serving(Operator):
 
     def emit(self, keys: pa.Table, state: pa.Table) -> pa.Table:
         return _COUNT.emit(keys, state)
+
+
+@dataclass(frozen=True)
+class ServingPairs:
+    """Takes every pair of a window join, and sleeps so many seconds for each.
+
+    Parameters are those of `Serving`, of pairs.
+    """
+
+    seconds: float
+    log: str
+
+    def __call__(self, pairs: pa.Table) -> pa.Array:
+        _serve(pairs.num_rows, self.seconds, self.log)
+        return pa.repeat(True, pairs.num_rows)
+
+
+def _serve(rows: int, seconds: float, log: str) -> None:
+    began = time.time()
+    time.sleep(rows * seconds)
+    served = {"began": began, "ended": time.time(), "rows": rows}
+    (Path(log) / f"{uuid4().hex}.json").write_text(json.dumps(served))
