@@ -23,7 +23,7 @@ def spark():
     _skip_without_spark()
     from evenflow.spark.session import local_session
 
-    session = local_session("local[2]", "evenflow tests", **SETTINGS)
+    session = local_session("local[2]", "evenflow tests", **SETTINGS, **_kafka_connector())
     yield session
     session.stop()
 
@@ -73,6 +73,19 @@ def broker():
         raise
     with started:
         yield started
+
+
+def _kafka_connector():
+    """Spark's setting for its Kafka connector; none on a machine that says that it is offline."""
+    from evenflow.kafka.artifacts import OFFLINE, connector_jars
+    from evenflow.model import InputError
+
+    try:
+        return {"spark.jars": ",".join(str(jar) for jar in connector_jars())}
+    except InputError:
+        if os.environ.get(OFFLINE):
+            return {}
+        raise
 
 
 def _skip_without_spark():

@@ -14,6 +14,7 @@ from evenflow.cli import (
     compare,
     demo,
     doctor,
+    kafka,
     plan,
     reproduce,
     run,
@@ -48,6 +49,7 @@ app.command("schemes", short_help="What there is to choose from.")(schemes.schem
 app.command("doctor", short_help="Does this machine have what Spark needs?")(doctor.doctor)
 app.add_typer(bench.app, name="bench")
 app.add_typer(state.app, name="state")
+app.add_typer(kafka.app, name="kafka")
 
 
 def _print_version(wanted: bool) -> None:
