@@ -1,0 +1,1 @@
+"""Operators → nodes, by how their loads rise and fall together."""

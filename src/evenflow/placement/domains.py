@@ -1,0 +1,98 @@
+"""Large clusters: an algorithm within sub-domains of a few nodes each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from evenflow.model import InputError
+from evenflow.model.validation import check_whole
+from evenflow.placement.board import Board
+from evenflow.placement.protocol import NOWHERE, Nodes, Observed, Placer, Proposal
+from evenflow.placement.ranking import by_load
+
+
+@dataclass(frozen=True)
+class Domains:
+    """An algorithm within one sub-domain after another.
+
+    Domains are runs of `size` nodes by number, each beginning `size − overlap` after the one before;
+    the last may be smaller. Where domains overlap, load can travel from one to the next. Operators that
+    are nowhere yet are first given to domains, the largest load first.
+
+    Guarantee: without overlap, no operator leaves the domain of its node.
+
+    Parameters:
+        placer: the algorithm.
+        size: nodes of a domain.
+        overlap: nodes that neighbours share.
+
+    Example:
+        >>> from evenflow.placement.catalogue import make_placer
+        >>> loads = [[0.9], [0.3], [0.3], [0.3], [0.3], [0.3]]
+        >>> seen = Observed.of(loads, node=[0, 0, 0, 2, 2, 2])
+        >>> Domains(make_placer("llf-glb"), size=2).propose(seen, Nodes(4)).node.tolist()
+        [0, 1, 1, 2, 3, 2]
+
+    Paper: "Dynamic Load Distribution in the Borealis Stream Processor", §4.3.
+    """
+
+    placer: Placer
+    size: int
+    overlap: int = 0
+
+    def __post_init__(self) -> None:
+        check_whole("the nodes of a domain", self.size, 1)
+        check_whole("the overlap of domains", self.overlap, 0)
+        if self.overlap >= self.size:
+            raise InputError(
+                f"domains of {self.size} nodes can share at most {self.size - 1} with the next, got "
+                f"an overlap of {self.overlap}"
+            )
+
+    @property
+    def anew(self) -> bool:
+        """Whether it places all operators anew, as far as domains allow."""
+        return self.placer.anew
+
+    def starts(self, nodes: Nodes) -> list[int]:
+        """The first node of each domain."""
+        last = max(nodes.count - self.overlap, 1)
+        return list(range(0, last, self.size - self.overlap))
+
+    def propose(self, observed: Observed, nodes: Nodes) -> Proposal:
+        """Where each operator should go."""
+        nodes.check(observed, self.anew)
+        node = self._settled(observed, nodes)
+        speeds = nodes.speeds()
+        starts = self.starts(nodes)
+        for first in starts:
+            end = min(first + self.size, nodes.count)
+            rows = np.flatnonzero((node >= first) & (node < end))
+            inside = Observed(
+                observed.series[rows], node[rows] - first, observed.movable[rows], observed.period
+            )
+            domain = Nodes(end - first, tuple(speeds[first:end].tolist()))
+            if len(rows):
+                node[rows] = self.placer.propose(inside, domain).node + first
+        told = {"domains": len(starts)}
+        return Proposal(observed, nodes, node, type(self.placer).name, told)
+
+    def _settled(self, observed: Observed, nodes: Nodes) -> np.ndarray:
+        """Where operators are, those that are nowhere dealt out over domains by load."""
+        node = observed.node.copy()
+        new = np.flatnonzero(node == NOWHERE)
+        if len(new):
+            starts = [*self.starts(nodes), nodes.count]
+            speeds = nodes.speeds()
+            whole = tuple(float(speeds[a:b].sum()) for a, b in pairwise(starts))
+            domain = np.searchsorted(starts, node, side="right") - 1
+            domain[new] = NOWHERE
+            there = Observed(observed.series, domain.astype(np.int32), observed.movable)
+            board = Board(there, Nodes(len(whole), whole), rank=by_load(there))
+            order = np.argsort(board.rank)
+            board.assign_in_order(order[domain[order] == NOWHERE])
+            node[new] = np.array(starts, np.int32)[board.sites.where[new]]
+        return node
