@@ -110,7 +110,7 @@ class Reader:
         self.duplicates = 0  #: records dropped because they were read before
         self.added: dict[int, Item] = {}  #: what waits since the last `saved`
         self.removed: set[int] = set()  #: what was saved before and does not wait any more
-        self._next = 0
+        self.next_number = 0  #: of what will have to wait next
         if snapshot is not None:
             self._restore(snapshot)
 
@@ -160,7 +160,7 @@ class Reader:
         """All that must be saved."""
         items = [item for entry in self.waiting.values() for item in entry.queue]
         items += [item for entry in self.waiting.values() for item in entry.arrived.values()]
-        return Snapshot(dict(self.positions), self._next, tuple(sorted(items)))
+        return Snapshot(dict(self.positions), self.next_number, tuple(sorted(items)))
 
     def saved(self) -> None:
         """What waits has been saved: `added` and `removed` begin anew."""
@@ -189,8 +189,8 @@ class Reader:
     def _keep(
         self, kind: int, key: bytes, value: bytes | None, set_id: int, other: int = NO_PARTITION
     ) -> Item:
-        item = Item(self._next, kind, key, value, set_id, other)
-        self._next += 1
+        item = Item(self.next_number, kind, key, value, set_id, other)
+        self.next_number += 1
         self.added[item.number] = item
         self.held += kind == MESSAGE
         return item
@@ -202,7 +202,7 @@ class Reader:
 
     def _restore(self, snapshot: Snapshot) -> None:
         self.positions = dict(snapshot.positions)
-        self._next = snapshot.next_number
+        self.next_number = snapshot.next_number
         for item in sorted(snapshot.items):
             waiting = self.waiting.setdefault(item.key, _Waiting())
             if item.kind == DONE:

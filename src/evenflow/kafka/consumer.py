@@ -1,0 +1,442 @@
+"""The ordered consumer: a key's messages in the order sent, although the key moved between partitions,
+each with effect exactly once."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import time
+from collections.abc import Callable
+from typing import Any
+from uuid import uuid4
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from evenflow.kafka.consumer_changelog import restore
+from evenflow.kafka.consumer_config import ConsumerConfig, ConsumerCounts
+from evenflow.kafka.consumer_partition import Handler, PartitionWork, StateFormat
+from evenflow.kafka.consumer_pressure import press_back
+from evenflow.kafka.consumer_records import UNKNOWN, pack_done, unpack_done
+from evenflow.kafka.consumer_topics import first_offsets, group_topics, make_group_topics
+from evenflow.kafka.consumer_transaction import Aborted, ConsumerStopped, Transactions
+from evenflow.model import InputError
+from evenflow.ordering import unpack
+
+__all__ = ["ConsumerConfig", "ConsumerStopped", "OrderedConsumer", "StateFormat"]
+
+_LOG = logging.getLogger(__name__)
+
+_IDLE = 0.01  # seconds to wait for a message; `done` messages are looked for in between
+_MOST_MESSAGES = 10_000  # in one go
+
+
+class OrderedConsumer:
+    """Reads a topic as one of a group, and hands each key's messages to a handler in the order sent.
+
+    Messages of a key that moved here wait until the partition it came from is done with it; its
+    state comes with that word. Outputs, states, waiting messages, words to others and offsets are
+    committed in one Kafka transaction.
+
+    Guarantee: every key's messages are handled in the order sent, and the effect of each, on the
+    key's state and in the output topic (read with `isolation.level=read_committed`), is there exactly
+    once, whatever consumers die, come and go, however often the broker restarts, and however often
+    the writer writes a part again. The handler itself may be called again for a message whose
+    transaction failed.
+
+    Parameters:
+        config: where and how.
+        handler: what to do with a message.
+        state_format: how states become bytes.
+        buffering: off, moved keys do not wait. Only to show that a checker sees what then happens.
+        clock: seconds that only grow.
+
+    Example:
+        >>> class Count:
+        ...     def handle(self, key, value, state):
+        ...         return (state or 0) + 1, []
+        >>> config = ConsumerConfig("127.0.0.1:9092", "clicks", "counters")
+        >>> OrderedConsumer(config, Count()).run()  # doctest: +SKIP
+
+    Paper: SMALOPS, §II, Figure 5.
+    """
+
+    def __init__(
+        self,
+        config: ConsumerConfig,
+        handler: Handler,
+        state_format: StateFormat | None = None,
+        *,
+        buffering: bool = True,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.config, self.handler, self.buffering = config, handler, buffering
+        self.counts = ConsumerCounts()
+        self._format = state_format or StateFormat()
+        self._clock = clock
+        self._stopping = False
+        self._works: dict[int, PartitionWork] = {}
+        self._changes = 0  # of the partitions at hand, or of where they are read
+        self._since: float | None = None  # the oldest effect that is not committed
+        self._message_seconds = 0.0  # what one message takes, lately
+        self._client = {"bootstrap.servers": config.bootstrap, **dict(config.settings)}
+        self._admin = AdminClient(self._client)
+        self.topics = group_topics(config.topic, config.group)
+        self.partitions = make_group_topics(self._admin, self.topics, config.output_topic)
+        named = config.instance or f"{socket.gethostname()}-{os.getpid()}-{uuid4().hex[:8]}"
+        self._transactions = Transactions(
+            {
+                **self._client,
+                "transactional.id": f"{config.topic}-{config.group}-{named}",
+                "transaction.timeout.ms": int(config.transaction_timeout * 1000),
+                "partitioner": "murmur2_random",  # as Java's clients: outputs of a key stay together
+                "linger.ms": 1,
+                "queue.buffering.max.messages": 1_000_000,
+            },
+            config.patience,
+        )
+        reading: dict[str, Any] = {
+            **self._client,
+            "enable.auto.commit": False,
+            "isolation.level": "read_committed",
+            "auto.offset.reset": "error",  # every offset is given; nothing is skipped silently
+        }
+        member = {} if config.instance is None else {"group.instance.id": config.instance}
+        self._control = Consumer({**reading, "group.id": f"{self.topics.control}-reader"})
+        self._data = Consumer(
+            {
+                **reading,
+                **member,
+                "group.id": config.group,
+                "partition.assignment.strategy": "cooperative-sticky",
+                "session.timeout.ms": int(config.session_timeout * 1000),
+                "heartbeat.interval.ms": max(200, int(config.session_timeout * 1000 / 6)),
+                "max.poll.interval.ms": max(300_000, int(config.session_timeout * 1000)),
+            }
+        )
+        self._data.subscribe(
+            [config.topic],
+            on_assign=self._assigned,
+            on_revoke=self._revoked,
+            on_lost=self._lost,
+        )
+
+    @property
+    def owned(self) -> list[int]:
+        """The partitions that this consumer has now."""
+        return sorted(self._works)
+
+    @property
+    def held(self) -> int:
+        """Messages of awaited keys, now."""
+        return sum(work.reader.held for work in self._works.values())
+
+    def run(self, seconds: float | None = None, until: Callable[[], bool] | None = None) -> None:
+        """Consumes until `stop` is called, the seconds are over, or `until` says so; then closes."""
+        end = None if seconds is None else self._clock() + seconds
+        try:
+            while not self._stopping:
+                self.step()
+                if (end is not None and self._clock() >= end) or (until is not None and until()):
+                    break
+        except BaseException:
+            self.close(commit=False)
+            raise
+        self.close()
+
+    def stop(self) -> None:
+        """Ends `run` after what it is doing; may be called by a signal handler."""
+        self._stopping = True
+
+    def step(self) -> int:
+        """Reads what there is, handles it, commits if it is time; gives the number of records."""
+        config = self.config
+        most = self._most_messages()
+        changes = self._changes
+        messages = self._data.consume(most, 0)
+        dones = self._control.consume(most, 0) if self._works else []
+        if not messages and not dones:
+            one = self._data.poll(self._wait())
+            messages = [] if one is None else [one]
+        if changes != self._changes:
+            self._read_again(messages, dones)
+            return 0
+        start = self._clock()
+        read = self._read_dones(dones) + self._read_data(messages)
+        for work in self._works.values():
+            work.finish()
+        if read:
+            self._measure(read, self._clock() - start)
+            if self._since is None:
+                self._since = start
+        if self._due():
+            self.commit()
+        self.counts.pauses += press_back(
+            self._data, self.topics.data, self._works.values(), config.buffer, self._clock()
+        )
+        return read
+
+    def commit(self) -> None:
+        """Commits everything so far. If that fails, it is forgotten and will be read again."""
+        changed = [work for work in self._works.values() if work.changed]
+        self._since = None
+        if not changed:
+            return
+        offsets = []
+        for work in changed:
+            for topic, offset in (
+                (self.topics.data, work.next_data),
+                (self.topics.control, work.next_control),
+            ):
+                if offset != UNKNOWN:
+                    offsets.append(TopicPartition(topic, work.partition, offset))
+        try:
+            self._transactions.commit(
+                self._records(changed), offsets, self._data.consumer_group_metadata()
+            )
+        except Aborted as error:
+            self.counts.aborts += 1
+            _LOG.warning("transaction aborted, reading again from what is committed: %s", error)
+            self._reload()
+            return
+        except ConsumerStopped as error:
+            if self.config.instance is not None or not error.fenced:
+                raise
+            # Nobody else has this name, so the broker's timeout ended the transaction.
+            self.counts.aborts += 1
+            _LOG.warning("the broker ended a transaction that took too long; beginning again")
+            self._transactions.restart()
+            self._reload()
+            return
+        self.counts.transactions += 1
+        for work in changed:
+            self.counts.keys_sent += len(work.dones)
+            work.committed()
+
+    def close(self, commit: bool = True) -> None:
+        """Leaves the group; without `commit`, what is not committed has no effect."""
+        if commit:
+            self.commit()
+        else:
+            self._works.clear()
+        self._data.close()
+        self._control.close()
+        self._transactions.close()
+
+    # Reading
+
+    def _read_data(self, messages: list[Any]) -> int:
+        read = 0
+        for message in messages:
+            error = message.error()
+            if error is not None:
+                _complain(error)
+                continue
+            work = self._works.get(message.partition())
+            offset = message.offset()
+            if work is None or offset < work.next_data:
+                continue
+            work.read(message.key() or b"", message.value(), unpack(message.headers()), offset)
+            read += 1
+        return read
+
+    def _read_dones(self, messages: list[Any]) -> int:
+        read = 0
+        for message in messages:
+            error = message.error()
+            if error is not None:
+                _complain(error)
+                continue
+            work = self._works.get(message.partition())
+            offset = message.offset()
+            if work is None or offset < work.next_control:
+                continue
+            set_id, _ = unpack_done(message.headers())
+            work.done(message.key() or b"", set_id, message.value(), offset)
+            self.counts.keys_received += 1
+            read += 1
+        return read
+
+    def _most_messages(self) -> int:
+        """As many as are handled in one commit interval, so that others do not wait for longer."""
+        if self._message_seconds <= 0:
+            return 100
+        return int(min(_MOST_MESSAGES, max(1, self.config.commit_interval / self._message_seconds)))
+
+    def _measure(self, read: int, seconds: float) -> None:
+        taken = seconds / read
+        before = self._message_seconds or taken
+        self._message_seconds = 0.5 * (before + taken)
+        processed = duplicates = 0
+        for work in self._works.values():
+            processed += work.processed
+            duplicates += work.reader.duplicates
+            work.processed = work.reader.duplicates = 0
+        self.counts.processed += processed
+        self.counts.duplicates += duplicates
+        self.counts.most_held = max(self.counts.most_held, self.held)
+
+    def _wait(self) -> float:
+        if self._since is None:
+            return _IDLE
+        left = self._since + self.config.commit_interval - self._clock()
+        return min(_IDLE, max(0.0, left))
+
+    def _due(self) -> bool:
+        if self._since is None:
+            return False
+        if any(work.dones for work in self._works.values()):
+            return True
+        return self._clock() - self._since >= self.config.commit_interval
+
+    def _records(self, works: list[PartitionWork]) -> Any:
+        for work in works:
+            if self.config.output_topic is not None:
+                for key, value in work.outputs:
+                    yield {"topic": self.config.output_topic, "key": key, "value": value}
+            for done, state in work.dones:
+                yield {
+                    "topic": self.topics.control,
+                    "partition": done.partition,
+                    "key": done.key,
+                    "value": state,
+                    "headers": pack_done(done.set, work.partition),
+                }
+            for key, value in work.changelog():
+                yield {
+                    "topic": self.topics.changelog,
+                    "partition": work.partition,
+                    "key": key,
+                    "value": value,
+                }
+
+    # Partitions that come and go
+
+    def _assigned(self, consumer: Consumer, places: list[TopicPartition]) -> None:
+        partitions = [place.partition for place in places]
+        _LOG.info("assigned: %s", partitions)
+        offsets = self._load(partitions)
+        consumer.incremental_assign(
+            [TopicPartition(self.topics.data, p, offset) for p, offset in offsets.items()]
+        )
+        self._assign_control()
+
+    def _revoked(self, consumer: Consumer, places: list[TopicPartition]) -> None:
+        _LOG.info("revoked: %s", [place.partition for place in places])
+        self.commit()
+        self._drop(places)
+
+    def _lost(self, consumer: Consumer, places: list[TopicPartition]) -> None:
+        _LOG.warning("lost: %s", [place.partition for place in places])
+        self._drop(places)
+
+    def _drop(self, places: list[TopicPartition]) -> None:
+        self._changes += 1
+        for place in places:
+            self._works.pop(place.partition, None)
+        self._assign_control()
+
+    def _assign_control(self) -> None:
+        self._control.assign(
+            [
+                TopicPartition(self.topics.control, p, _from(work.next_control))
+                for p, work in self._works.items()
+            ]
+        )
+
+    def _read_again(self, messages: list[Any], dones: list[Any]) -> None:
+        """Partitions came or went while these were fetched, and some may have been fetched before."""
+        fetched = {message.partition() for message in messages if message.error() is None}
+        for partition in fetched & self._works.keys():
+            work = self._works[partition]
+            self._data.seek(TopicPartition(self.topics.data, partition, _from(work.next_data)))
+        if dones:
+            self._assign_control()
+
+    def _reload(self) -> None:
+        """Back to what is committed, for all partitions at hand."""
+        read = {partition: work.next_data for partition, work in self._works.items()}
+        offsets = self._load(list(read))
+        for partition, offset in offsets.items():
+            if read[partition] != self._works[partition].next_data:
+                place = TopicPartition(self.topics.data, partition, offset)
+                self._data.seek(place)
+        self._data.resume([TopicPartition(self.topics.data, partition) for partition in read])
+        self._assign_control()
+        self._since = None
+
+    def _load(self, partitions: list[int]) -> dict[int, int]:
+        """Restores partitions; gives where to read each from."""
+        self._changes += 1
+        if not partitions:
+            return {}
+        committed = self._committed(partitions)
+        found = restore(
+            self._client, self._admin, self.topics.changelog, partitions, self.config.patience
+        )
+        new = [p for p in partitions if found[p].data_offset == UNKNOWN]
+        if new and not self.config.partial_log:
+            self._refuse_a_partial_log(new)
+        for partition in partitions:
+            saved = found[partition]
+            expected = committed[partition]
+            if expected not in (UNKNOWN, saved.data_offset):
+                raise InputError(
+                    f"partition {partition}: the group's offset is {expected}, and its changelog is "
+                    f"at {saved.data_offset}: somebody else moved the group's offsets. To begin "
+                    f"anew, choose another group, or delete the topics {self.topics.control!r} and "
+                    f"{self.topics.changelog!r} with the group"
+                )
+            self._works[partition] = PartitionWork(
+                partition, self.handler, self._format, saved, self.buffering
+            )
+            self._works[partition].allowance = self.config.buffer
+            self.counts.restores += 1
+        return {partition: _from(found[partition].data_offset) for partition in partitions}
+
+    def _committed(self, partitions: list[int]) -> dict[int, int]:
+        """The group's offsets, after all transactions that hold some have ended."""
+        places = [TopicPartition(self.topics.data, partition) for partition in partitions]
+        deadline = time.monotonic() + self.config.patience
+        while True:
+            try:
+                found = self._data.committed(places, timeout=self.config.patience)
+                for place in found:
+                    if place.error is not None:
+                        raise KafkaException(place.error)
+                return {place.partition: max(place.offset, UNKNOWN) for place in found}
+            except KafkaException:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.1)
+
+    def _refuse_a_partial_log(self, partitions: list[int]) -> None:
+        starts = first_offsets(self._admin, self.topics.data, partitions)
+        cut = {partition: start for partition, start in starts.items() if start > 0}
+        if cut:
+            raise InputError(
+                f"the group {self.config.group!r} is new, and the head of {self.topics.data!r} was "
+                f"deleted (partitions and first offsets: {cut}): a key that moved in the part that "
+                "is gone could wait forever. Set partial_log to begin nevertheless"
+            )
+
+
+def _from(offset: int) -> int:
+    return OFFSET_BEGINNING if offset == UNKNOWN else offset
+
+
+def _complain(error: KafkaError) -> None:
+    """Most of what a client reports passes by itself; what does not, stops."""
+    if error.fatal():
+        raise ConsumerStopped(
+            f"this consumer was shut out of its group ({error.str()}): another process has the same "
+            "instance name; nothing was lost, start the consumer again",
+            fenced=True,
+        )
+    if error.code() == KafkaError._AUTO_OFFSET_RESET:
+        raise InputError(
+            f"the next message is not in the topic any more ({error.str()}): it was deleted before "
+            "it was consumed; keep the topic for longer, and choose another group to begin anew"
+        )
+    _LOG.info("the broker's client says: %s", error.str())

@@ -1,0 +1,124 @@
+"""One transaction: outputs, `done` messages, changelog and offsets, all or nothing."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
+
+_CALL = 10.0  # seconds that one call may wait before it is made again
+_NO_GROUP = frozenset(
+    {
+        KafkaError.ILLEGAL_GENERATION,
+        KafkaError.UNKNOWN_MEMBER_ID,
+        KafkaError.REBALANCE_IN_PROGRESS,
+        KafkaError.FENCED_INSTANCE_ID,
+    }
+)
+
+
+class Aborted(Exception):
+    """The transaction had no effect; what it held must be computed again from what is committed."""
+
+
+class ConsumerStopped(RuntimeError):
+    """This consumer cannot go on; nothing is lost, and a new one can be started.
+
+    `fenced`: another one has its place, or the broker has ended its transaction.
+    """
+
+    def __init__(self, reason: str, fenced: bool) -> None:
+        super().__init__(reason)
+        self.fenced = fenced
+
+
+class Transactions:
+    """A producer whose records, with the offsets read, become visible together or not at all.
+
+    Parameters:
+        settings: of the producer, with `transactional.id`.
+        patience: seconds for which a broker that does not answer is waited for.
+    """
+
+    def __init__(self, settings: dict[str, Any], patience: float) -> None:
+        self._settings, self._patience = settings, patience
+        self._producer = self._started()
+
+    def commit(
+        self,
+        records: Iterable[dict[str, Any]],
+        offsets: list[TopicPartition],
+        group: Any,
+    ) -> None:
+        """Everything in one transaction.
+
+        Raises:
+            Aborted: nothing happened.
+            ConsumerStopped: and nothing will happen any more.
+        """
+        producer = self._producer
+        try:
+            producer.begin_transaction()
+            for record in records:
+                self._produce(producer, record)
+            self._until_done(producer.send_offsets_to_transaction, offsets, group, _CALL)
+            self._until_done(producer.commit_transaction, _CALL)
+        except KafkaException as error:
+            self._give_up(error.args[0])
+
+    def restart(self) -> None:
+        """A new producer in the place of one that the broker has given up."""
+        self._producer = self._started()
+
+    def close(self) -> None:
+        """Drops what is not committed."""
+        self._producer.purge()
+
+    def _started(self) -> Producer:
+        producer = Producer(self._settings)
+        self._until_done(producer.init_transactions, _CALL)
+        return producer
+
+    def _produce(self, producer: Producer, record: dict[str, Any]) -> None:
+        while True:
+            try:
+                producer.produce(**record)
+                return
+            except BufferError:
+                producer.poll(0.05)
+
+    def _until_done(self, call: Callable[..., Any], *arguments: Any) -> None:
+        deadline = time.monotonic() + self._patience
+        while True:
+            try:
+                call(*arguments)
+                return
+            except KafkaException as error:
+                if not error.args[0].retriable() or time.monotonic() > deadline:
+                    raise
+                time.sleep(0.02)
+
+    def _give_up(self, error: KafkaError) -> None:
+        if error.fatal():
+            raise ConsumerStopped(
+                f"the broker refuses this consumer's transactions ({error.str()}): another process "
+                "has the same instance name, or the broker was away for longer than a transaction "
+                "may last; nothing was lost, start the consumer again",
+                fenced=True,
+            ) from None
+        if error.txn_requires_abort() or error.code() in _NO_GROUP:
+            try:
+                self._until_done(self._producer.abort_transaction, _CALL)
+            except KafkaException as second:
+                self._stop(second.args[0])
+            raise Aborted(error.str()) from None
+        self._stop(error)
+
+    def _stop(self, error: KafkaError) -> None:
+        raise ConsumerStopped(
+            f"a transaction could be neither committed nor aborted ({error.str()}); nothing was "
+            "lost, start the consumer again once the broker answers",
+            fenced=error.fatal(),
+        ) from None
