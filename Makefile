@@ -55,7 +55,9 @@ types: $(READY) ## mypy on the package
 bench: java ## ratios, measured within one run; an hour, mostly for `bench spark`
 	$(BIN)/evenflow bench kernels
 	$(BIN)/evenflow bench planner
+	$(BIN)/evenflow bench placement
 	$(BIN)/python -m benchmarks.planning_optimum
+	$(BIN)/python -m benchmarks.placement_optimum
 	$(BIN)/python -m benchmarks.simulation
 	$(BIN)/python -m benchmarks.choices
 	$(BIN)/python -m benchmarks.drift

@@ -1,7 +1,7 @@
 """How near to the best plan does placement come? `python -m benchmarks.placement_optimum [--json]`
 
 On small random instances all plans are tried. The optimum is the least average load variance of the
-plans whose most loaded node has no more load than that of the algorithm's own plan: balance comes first,
+plans whose most loaded node has no more load than that of the algorithm's own plan: balance is first,
 and a plan that is less balanced may vary less. Theorem 1's bound, var X / n², stands beside it.
 """
 
@@ -88,7 +88,7 @@ def main() -> None:
         print(json.dumps(rows, indent=2))
         return
     print(
-        f"average load variance over that of the best plan as balanced, {arguments.instances} instances"
+        f"average load variance over that of the best as balanced, {arguments.instances} instances"
     )
     for row in rows:
         print(

@@ -15,6 +15,7 @@ from evenflow.cli import (
     demo,
     doctor,
     kafka,
+    place,
     plan,
     reproduce,
     run,
@@ -42,6 +43,9 @@ app.command("compare", short_help="All schemes on one simulated stream: a table 
 )
 app.command("simulate", short_help="A stream of your own through the schemes.")(simulate.simulate)
 app.command("plan", short_help="A new routing table from what was seen of each key.")(plan.plan)
+app.command("place", short_help="Which node each operator should run on, by how loads went.")(
+    place.place
+)
 app.command("reproduce", short_help="The papers' figures again, with a verdict on each claim.")(
     reproduce.reproduce
 )

@@ -1,4 +1,4 @@
-"""`evenflow bench`: how long schemes and planners think, and the engine on Spark."""
+"""`evenflow bench`: how long schemes, planners and placement think, and the engine on Spark."""
 
 from __future__ import annotations
 
@@ -125,6 +125,52 @@ def planner(
     for goal in planner_speed.goals(cells):
         _show_goal(goal.what, goal.measured, goal.bound, goal.at_least, goal.held())
     say(console, f"How: {planner_speed.HOW}.")
+
+
+@app.command("placement", short_help="The global placement algorithm, beside the paper's words.")
+def placement(
+    quick: Annotated[bool, typer.Option("--quick", help="Up to 20 nodes, to try it out.")] = False,
+    rounds: Annotated[
+        int, typer.Option(help="Times that each size is timed; the best counts.")
+    ] = 3,
+    as_json: Annotated[bool, typer.Option("--json", help="JSON on standard output.")] = False,
+) -> None:
+    """Time COR-GLB beside a transcription of the paper's words, in the same run, and on large clusters.
+
+    Takes about a minute, most of it in the transcription. Run it while nothing else runs.
+    """
+    from evenflow.placement import placement_speed
+
+    sizes = placement_speed.NODES[:2] if quick else placement_speed.NODES
+    with progress("bench placement", quiet=as_json) as report:
+        cells = list(placement_speed.placement_speeds(sizes, rounds=rounds, progress=report))
+    if as_json:
+        print_json(placement_speed.as_json(cells))
+        return
+    console = stdout()
+    table = new_table()
+    for heading in ("nodes", "operators", "seconds", "transcription", "× faster", "correlation"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for timed in cells:
+        ratio = timed.ratio()
+        table.add_row(
+            f"{timed.nodes:,}",
+            f"{timed.operators:,}",
+            f"{timed.seconds:.4f}",
+            _seconds(timed.literal_seconds, None),
+            "–" if ratio is None else f"{ratio:,.0f}",
+            f"{timed.correlation:.2f}",
+        )
+    console.print(table)
+    told = placement_speed.as_json(cells)["growth"]
+    say(
+        console,
+        f"time grows as n^{_figure(told['exponent'])}, that of the transcription as "
+        f"n^{_figure(told['literal_exponent'])}",
+    )
+    for goal in placement_speed.goals(cells):
+        _show_goal(goal.what, goal.measured, goal.bound, goal.at_least, goal.held())
+    say(console, f"How: {placement_speed.HOW}.")
 
 
 def _seconds(seconds: float | None, left_out: str | None) -> str:

@@ -58,7 +58,7 @@ def read_statistics(
     from evenflow.simulator.workloads import KeyFile
 
     KeyFile(path, REQUIRED)  # refuses what cannot be read, and names columns that are not there
-    with _explained(path):
+    with explained(path):
         table = _read(path)
     if not table.num_rows:
         raise InputError(f"{str(path)!r} has columns but no rows: there is nothing to plan")
@@ -130,7 +130,7 @@ def _read(path: Path) -> Any:
 
 
 @contextmanager
-def _explained(path: Path) -> Iterator[None]:
+def explained(path: Path) -> Iterator[None]:
     """Turns the reader's complaint about a file into one line about that file."""
     import pyarrow as pa
 

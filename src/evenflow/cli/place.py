@@ -1,0 +1,277 @@
+"""`evenflow place`: which node each operator should run on, from how their loads went."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from evenflow.cli.terminal import cell, new_table, print_json, say, stdout
+from evenflow.model.errors import InputError
+
+if TYPE_CHECKING:
+    from evenflow.cli.loads_file import LoadsFile
+    from evenflow.placement.domains import Domains
+    from evenflow.placement.protocol import Nodes, Placer, Proposal
+    from evenflow.placement.super_operators import SuperOperators
+
+_MOST_SHOWN = 20  #: nodes, and operators that move, in the table for people
+
+
+def place(
+    loads: Annotated[
+        Path | None,
+        typer.Option(
+            "--loads",
+            help="Parquet, CSV or JSON lines with operator, time, load and, if there are any, node "
+            "and movable; one row for each operator and time.",
+        ),
+    ] = None,
+    nodes: Annotated[int | None, typer.Option(help="Number of nodes.")] = None,
+    algorithm: Annotated[
+        str,
+        typer.Option(help="An algorithm, with parameters after a colon: cor-se-imp:exchange=0.3."),
+    ] = "cor-glb",
+    capacities: Annotated[
+        str | None, typer.Option(help="Processor time of each node in a unit of time: 1,1,4.")
+    ] = None,
+    samples: Annotated[
+        int | None, typer.Option(help="Look at the last so many times only.")
+    ] = None,
+    domain: Annotated[
+        int | None, typer.Option(help="Place within groups of so many nodes each.")
+    ] = None,
+    cluster: Annotated[
+        float | None,
+        typer.Option(help="See operators of one node with less load than this as one."),
+    ] = None,
+    list_algorithms: Annotated[
+        bool, typer.Option("--list", help="Say which algorithms there are, and stop.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="JSON on standard output.")] = False,
+) -> None:
+    """Propose which node each operator runs on: balanced, and calm under bursts.
+
+    A load is the processor time that an operator needs in a unit of time; a node of capacity 1 is full
+    at 1. Global algorithms (…-glb) place all operators anew; the others move operators from where the
+    column node says they are.
+    """
+    if list_algorithms:
+        _list(as_json)
+        return
+    from evenflow.cli.loads_file import read_loads
+    from evenflow.model.validation import check_whole
+    from evenflow.placement.catalogue import make_placer
+    from evenflow.placement.protocol import Nodes
+
+    if loads is None:
+        raise InputError("--loads is missing: the file that says how operators' loads went")
+    speeds = None if capacities is None else _capacities(capacities)
+    if nodes is None:
+        if speeds is None:
+            raise InputError("--nodes is missing: how many nodes operators can be placed on")
+        nodes = len(speeds)
+    if samples is not None:
+        check_whole("--samples", samples, 1)
+    chosen = make_placer(algorithm)
+    machines = Nodes(nodes, speeds)
+    file = read_loads(loads, samples)
+    if not file.has_nodes and not chosen.anew:
+        raise InputError(
+            f"{algorithm} moves operators from where they are, and {str(loads)!r} has no column node; "
+            "add one, or take a global algorithm (cor-glb)"
+        )
+    proposal, seconds = _timed(_wrapped(chosen, domain, cluster), file, machines)
+    if as_json:
+        print_json(_answer(algorithm, file, proposal, seconds))
+    else:
+        _show(algorithm, file, proposal, seconds)
+
+
+def _capacities(text: str) -> tuple[float, ...]:
+    try:
+        return tuple(float(part) for part in text.split(","))
+    except ValueError:
+        raise InputError(
+            f"--capacities takes numbers with commas between them, such as 1,1,4; got {text!r}"
+        ) from None
+
+
+def _wrapped(
+    placer: Placer, domain: int | None, cluster: float | None
+) -> Placer | Domains | SuperOperators:
+    from evenflow.placement.domains import Domains
+    from evenflow.placement.super_operators import SuperOperators
+
+    wrapped: Any = placer
+    if domain is not None:
+        wrapped = Domains(wrapped, domain)
+    if cluster is not None:
+        wrapped = SuperOperators(wrapped, cluster)
+    return wrapped  # type: ignore[no-any-return]
+
+
+def _timed(placer: Any, file: LoadsFile, nodes: Nodes) -> tuple[Proposal, float]:
+    """A proposal, and how long it took, compilation left out."""
+    from evenflow.placement.protocol import Nodes, Observed
+
+    placer.propose(Observed.of([[2.0, 1.0], [1.0, 2.0], [3.0, 0.0]], node=[0, 0, 0]), Nodes(2))
+    begin = perf_counter()
+    proposal = placer.propose(file.observed, nodes)
+    return proposal, perf_counter() - begin
+
+
+def _before(file: LoadsFile, proposal: Proposal) -> Proposal | None:
+    """The plan as it is, if operators are anywhere."""
+    from evenflow.placement.protocol import Proposal
+
+    if not file.has_nodes:
+        return None
+    return Proposal(proposal.observed, proposal.nodes, proposal.observed.node)
+
+
+def _answer(algorithm: str, file: LoadsFile, proposal: Proposal, seconds: float) -> dict[str, Any]:
+    import numpy as np
+
+    from evenflow.placement.protocol import least_variance
+    from evenflow.simulator.result import plain_values
+
+    observed, before = proposal.observed, _before(file, proposal)
+    moved = np.flatnonzero(proposal.moved())
+    loads = observed.loads()
+    answer = {
+        "algorithm": algorithm,
+        "nodes": proposal.nodes.count,
+        "capacities": proposal.nodes.capacities,
+        "operators": len(observed),
+        "samples": observed.series.shape[1],
+        "loads_before": None if before is None else before.loads(),
+        "loads": proposal.loads(),
+        "variances_before": None if before is None else before.variances(),
+        "variances": proposal.variances(),
+        "variance": proposal.variances().mean(),
+        "least_variance": None
+        if proposal.nodes.capacities
+        else least_variance(observed.series, proposal.nodes.count),
+        "correlation_before": None if before is None else before.correlation(),
+        "correlation": proposal.correlation(),
+        "moved": len(moved),
+        "load_moved": proposal.load_moved(),
+        "reason": proposal.reason(),
+        "seconds": seconds,
+        "told": proposal.told,
+        "assignment": dict(zip(file.names, proposal.node.tolist(), strict=True)),
+        "moves": [
+            {
+                "operator": file.names[row],
+                "from": int(observed.node[row]) if observed.node[row] >= 0 else None,
+                "to": int(proposal.node[row]),
+                "load": loads[row],
+            }
+            for row in moved.tolist()
+        ],
+    }
+    return plain_values(answer)  # type: ignore[no-any-return]
+
+
+def _show(algorithm: str, file: LoadsFile, proposal: Proposal, seconds: float) -> None:
+    console, before = stdout(), _before(file, proposal)
+    say(
+        console,
+        f"{algorithm}: {len(proposal.observed):,} operators on {proposal.nodes.count} nodes, "
+        f"{proposal.observed.series.shape[1]} samples; placed in {1000 * seconds:.1f} ms",
+        "bold",
+    )
+    console.print(_nodes_table(proposal, before))
+    _show_moves(file, proposal)
+    was = "" if before is None else f" (now {before.variances().mean():.4g})"
+    told = "" if before is None else f" (now {before.correlation():.2f})"
+    say(
+        console,
+        f"average load variance: {proposal.variances().mean():.4g}{was}; average load correlation of "
+        f"nodes: {proposal.correlation():.2f}{told}; load moved: {proposal.load_moved():.3g}",
+    )
+
+
+def _nodes_table(proposal: Proposal, before: Proposal | None) -> Any:
+    """The nodes, those that will be fullest first."""
+    import numpy as np
+
+    loads, deviations = proposal.loads(), np.sqrt(proposal.variances())
+    counts = np.bincount(proposal.node, minlength=proposal.nodes.count)
+    table = new_table()
+    for heading in ("node", "load now", "± now", "load then", "± then", "operators", ""):
+        table.add_column(heading, justify="right" if heading else "left", no_wrap=True)
+    order = np.argsort(-loads, kind="stable")
+    for n in order[:_MOST_SHOWN].tolist():
+        table.add_row(
+            str(n),
+            "–" if before is None else f"{before.loads()[n]:.3f}",
+            "–" if before is None else f"{before.variances()[n] ** 0.5:.3f}",
+            f"{loads[n]:.3f}",
+            f"{deviations[n]:.3f}",
+            str(counts[n]),
+            "above its capacity at times" if loads[n] + deviations[n] > 1 else "",
+        )
+    if len(order) > _MOST_SHOWN:
+        table.add_row("…", "", "", "", "", "", f"{len(order) - _MOST_SHOWN} more")
+    return table
+
+
+def _show_moves(file: LoadsFile, proposal: Proposal) -> None:
+    """The most loaded operators that move."""
+    import numpy as np
+
+    moved, seen = np.flatnonzero(proposal.moved()), proposal.observed
+    if not len(moved) or not file.has_nodes:
+        return
+    loads = seen.loads()
+    shown = moved[np.argsort(-loads[moved], kind="stable")][:_MOST_SHOWN]
+    table = new_table()
+    table.add_column("operator that moves", overflow="fold", max_width=60)
+    for heading in ("load", "from", "to"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for row in shown.tolist():
+        table.add_row(
+            cell(file.names[row]),
+            f"{loads[row]:.3g}",
+            "–" if seen.node[row] < 0 else str(seen.node[row]),
+            str(proposal.node[row]),
+        )
+    if len(moved) > len(shown):
+        table.add_row(cell(f"… {len(moved) - len(shown):,} more"))
+    stdout().print(table)
+
+
+def _list(as_json: bool) -> None:
+    import inspect
+
+    from evenflow.cli.schemes import first_sentence, parameters_of
+    from evenflow.placement.catalogue import placers
+    from evenflow.simulator.result import plain_values
+
+    found: list[dict[str, Any]] = [
+        {
+            "name": name,
+            "symbol": placer.symbol,
+            "anew": placer.anew,
+            "parameters": parameters_of(placer),
+            "summary": first_sentence(inspect.getdoc(placer) or ""),
+        }
+        for name, placer in placers().items()
+    ]
+    if as_json:
+        print_json(plain_values(found))
+        return
+    table = new_table()
+    for heading in ("name", "parameters", "what it does"):
+        table.add_column(heading, no_wrap=heading == "name", overflow="fold")
+    for one in found:
+        table.add_row(
+            cell(one["name"], "bold"),
+            cell(", ".join(f"{p}={v}" for p, v in one["parameters"].items()) or "–"),
+            cell(one["summary"]),
+        )
+    stdout().print(table)
