@@ -257,6 +257,7 @@ def _chosen(
     reason why.
     """
     from evenflow.grouping import make, schemes
+    from evenflow.simulator.hot_key_gateway import make_scheme
 
     chosen: list[tuple[str, GroupingScheme]] = []
     left_out: dict[str, str] = {}
@@ -264,7 +265,7 @@ def _chosen(
         for one in schemes() if spec == "all" else [spec]:
             try:
                 has_virtual = virtual is not None and _has_virtual_workers(one)
-                scheme = make(one, virtual=virtual) if has_virtual else make(one)
+                scheme = make(one, virtual=virtual) if has_virtual else make_scheme(one)
                 scheme.start(roster, seed)
                 chosen.append((one, scheme))
             except InputError as error:

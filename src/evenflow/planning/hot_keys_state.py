@@ -123,6 +123,24 @@ def joined(first: Moves, second: Moves) -> Moves:
     return Moves(*(np.concatenate([getattr(first, c), getattr(second, c)]) for c in columns))
 
 
+def at_once(moves: Moves) -> Moves:
+    """Moves that were decided one after another and happen at the same moment: a key that was placed
+    and then moved on goes straight to where it ends, and one that came back stays."""
+    first: dict[int, int] = {}
+    last: dict[int, tuple[int, int]] = {}
+    columns = (moves.keys, moves.source, moves.target, moves.reason)
+    for key, source, target, reason in zip(*(c.tolist() for c in columns), strict=True):
+        first.setdefault(key, source)
+        last[key] = (target, reason)
+    kept = [k for k in first if first[k] != last[k][0]]
+    return Moves(
+        np.array(kept, np.uint64),
+        np.array([first[k] for k in kept], np.int32),
+        np.array([last[k][0] for k in kept], np.int32),
+        np.array([last[k][1] for k in kept], np.int8),
+    )
+
+
 def merged(
     keys: U64, partition: I32, sizes: F64, new: U64, new_partition: I32, new_sizes: F64
 ) -> tuple[U64, I32, F64]:

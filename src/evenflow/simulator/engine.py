@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from evenflow.grouping import GroupingScheme, make
+from evenflow.grouping import GroupingScheme
 from evenflow.model import Workers
+from evenflow.simulator.hot_key_gateway import make_scheme
 from evenflow.simulator.measurements import Measurements
 from evenflow.simulator.result import Result
 from evenflow.simulator.sources import Sources
@@ -52,7 +53,7 @@ def simulate(
 
     Paper: the setup of "When two choices are not enough", §V-A.
     """
-    chosen = make(scheme) if isinstance(scheme, str) else scheme
+    chosen = make_scheme(scheme) if isinstance(scheme, str) else scheme
     roster = Workers.of(workers)
     routers = Sources(chosen, roster, sources, seed)
     if chunk is None:

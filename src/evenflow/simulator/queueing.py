@@ -8,13 +8,14 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from evenflow.grouping import GroupingScheme, Scheme, make
+from evenflow.grouping import GroupingScheme, Scheme
 from evenflow.metrics import LatencyHistogram
 from evenflow.model import Feedback, InputError, Workers
 from evenflow.model.validation import check_whole
 from evenflow.simulator.arrivals import ArrivalCurve
 from evenflow.simulator.cluster import CapacityPlan, Cluster
 from evenflow.simulator.engine import chunk_for
+from evenflow.simulator.hot_key_gateway import make_scheme
 from evenflow.simulator.measurements import Measurements
 from evenflow.simulator.queue_result import QueueResult, Slot
 from evenflow.simulator.queues import Queues
@@ -81,7 +82,7 @@ def simulate_queues(
 
     Paper: the model of "Consistent Grouping", §IV, §V-C and §VII.
     """
-    chosen = make(scheme) if isinstance(scheme, str) else scheme
+    chosen = make_scheme(scheme) if isinstance(scheme, str) else scheme
     loop = _Loop(chosen, _length(workload), cluster, sources, seed, block)
     for keys in workload.chunks(chunk_for(sources) if chunk is None else chunk):
         loop.take(keys)

@@ -6,12 +6,13 @@ from collections.abc import Callable, Mapping
 from time import perf_counter
 from typing import Any
 
-from evenflow.grouping import GroupingScheme, make
+from evenflow.grouping import GroupingScheme
 from evenflow.model import InputError
 from evenflow.simulator.engine import simulate
 from evenflow.simulator.experiments.declaration import load_module, paper_folders
 from evenflow.simulator.experiments.expansion import Cell
 from evenflow.simulator.experiments.scheme_files import scheme_from_file
+from evenflow.simulator.hot_key_gateway import make_scheme
 from evenflow.simulator.queueing import Cluster, simulate_queues
 from evenflow.simulator.result import plain_values
 from evenflow.simulator.workloads import Workload, make_workload
@@ -141,7 +142,7 @@ def scheme_of(cell: Mapping[str, Any]) -> GroupingScheme:
     """The cell's scheme: of this package, or of the user's file that the cell carries."""
     if "scheme" in cell:
         return scheme_from_file(cell["grouping"], cell["scheme"])
-    return make(cell["grouping"])
+    return make_scheme(cell["grouping"])
 
 
 def _row(cell: Mapping[str, Any], scheme: GroupingScheme, workload: Workload, measured: Row) -> Row:
