@@ -12,8 +12,10 @@ from evenflow import __version__
 from evenflow.cli import (
     bench,
     compare,
+    consume,
     demo,
     doctor,
+    fleet,
     kafka,
     place,
     plan,
@@ -51,8 +53,10 @@ app.command("reproduce", short_help="The papers' figures again, with a verdict o
 )
 app.command("schemes", short_help="What there is to choose from.")(schemes.schemes)
 app.command("doctor", short_help="Does this machine have what Spark needs?")(doctor.doctor)
+app.command("consume", short_help="A Kafka consumer that keeps each key's order.")(consume.consume)
 app.add_typer(bench.app, name="bench")
 app.add_typer(state.app, name="state")
+app.add_typer(fleet.app, name="fleet")
 app.add_typer(kafka.app, name="kafka")
 
 

@@ -1,0 +1,70 @@
+"""Queries of a fleet: a function that starts a streaming query on the session it is given.
+
+`counted` is a query of Evenflow, `totals` one of Spark's own. Both read the files of a directory, take
+their time for every row (a worker sleeps, so that one machine stands in for several), and keep sums.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+ROWS = "key long, value long"
+
+
+def counted(
+    spark: SparkSession,
+    checkpoint: str,
+    source: str,
+    output: str,
+    service: float,
+    every: str = "2 seconds",
+) -> Any:
+    """How many rows each key has, and their sum: by Evenflow, exactly once."""
+    import evenflow as ef
+    from evenflow.operators import Aggregates
+    from evenflow.operators.service_time import ServiceTime
+
+    work = ServiceTime(Aggregates(rows=ef.count(), total=ef.sum("value")), service)
+    return (
+        ef.keyed(_rows(spark, source), key="key")
+        .balance("key", workers=1)
+        .apply(work)
+        .start(checkpoint, ef.sinks.parquet(output), every=every)
+    )
+
+
+def totals(
+    spark: SparkSession,
+    checkpoint: str,
+    source: str,
+    output: str,
+    service: float,
+    every: str = "2 seconds",
+) -> Any:
+    """Every row with its value doubled: by Spark's own file sink, exactly once."""
+
+    def served(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            time.sleep(batch.num_rows * service)
+            yield batch
+
+    rows = _rows(spark, source).mapInArrow(served, ROWS)
+    writer = rows.selectExpr("key", "value * 2 AS doubled").writeStream.format("parquet")
+    return (
+        writer.option("checkpointLocation", checkpoint)
+        .option("path", output)
+        .trigger(processingTime=every)
+        .start()
+    )
+
+
+def _rows(spark: SparkSession, source: str) -> DataFrame:
+    # Files are written under hidden names and then renamed, so what is there is whole.
+    return spark.readStream.schema(ROWS).parquet(source).coalesce(1)

@@ -1,0 +1,281 @@
+"""`evenflow fleet up|status|move|drain|down`: streaming queries on several Spark applications."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from evenflow.cli.terminal import cell, new_table, note, print_json, progress, say, stdout
+from evenflow.model.errors import InputError
+
+_FAILED = 1
+_TRIES = 3  # failures of a query after which `up` does not wait for it any more
+
+app = typer.Typer(
+    help="Streaming queries placed over several Spark applications.", rich_markup_mode=None
+)
+
+Config = Annotated[
+    Path, typer.Option("--config", "-c", metavar="FILE", help="The fleet, as TOML (docs/fleet.md).")
+]
+Json = Annotated[bool, typer.Option("--json", help="JSON on standard output.")]
+Wait = Annotated[float, typer.Option("--wait", help="Seconds to wait for it at most.")]
+_DEFAULT = Path("fleet.toml")
+
+
+@app.callback(invoke_without_command=True)
+def fleet(context: typer.Context) -> None:
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+        raise typer.Exit(2)
+
+
+@app.command("up", short_help="Start what is not running, and wait until all queries run.")
+def up(
+    config: Config = _DEFAULT,
+    wait: Wait = 180.0,
+    foreground: Annotated[
+        bool, typer.Option("--foreground", help="Be the coordinator, until the fleet is down.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Start the coordinator, which starts the nodes, which start their queries.
+
+    All of them go on in the background; what they say is in the fleet's folder, under logs/. What runs
+    already is left alone, so `up` again mends a fleet whose coordinator was lost.
+    """
+    from evenflow.fleet import processes
+    from evenflow.fleet.config import read_config
+    from evenflow.fleet.coordinator import Coordinator, coordinator_lives
+    from evenflow.fleet.folder import SharedFolder
+    from evenflow.fleet.status import status
+
+    plan = read_config(config)
+    folder = SharedFolder(plan.folder)
+    folder.make()
+    old = folder.assignment()
+    if old is not None and old.down:
+        if coordinator_lives(folder):
+            raise InputError("the fleet is on its way down; wait for `evenflow fleet down`")
+        folder.forget_down()
+    if foreground:
+        Coordinator(plan, os.path.abspath(config)).run()
+        return
+    if not coordinator_lives(folder):
+        processes.start(
+            "evenflow.fleet.coordinator",
+            ["--config", os.path.abspath(config)],
+            plan.folder / "logs" / "coordinator.log",
+        )
+
+    def running(seen: dict[str, Any]) -> int:
+        return sum(query["state"] == "running" for query in seen["queries"])
+
+    def over(seen: dict[str, Any]) -> bool:
+        hopeless = any(query["failures"] >= _TRIES for query in seen["queries"])
+        return hopeless or running(seen) == len(plan.queries)
+
+    seen = _waited("up", lambda: status(plan), over, wait, running)
+    _show(seen, as_json)
+    if running(seen) < len(plan.queries):
+        note(f"not all queries run; nodes go on trying, see {plan.folder / 'logs'}")
+        raise typer.Exit(_FAILED)
+
+
+@app.command("status", short_help="Nodes, queries, loads, correlation, moves.")
+def show(config: Config = _DEFAULT, as_json: Json = False) -> None:
+    """Say how the fleet is doing. Exit code 1 if a node, a query or the coordinator is not running."""
+    from evenflow.fleet.config import read_config
+    from evenflow.fleet.status import status
+
+    seen = status(read_config(config))
+    _show(seen, as_json)
+    well = (
+        seen["coordinator"]
+        and all(node["alive"] for node in seen["nodes"])
+        and all(query["state"] == "running" for query in seen["queries"])
+    )
+    if not well:
+        raise typer.Exit(_FAILED)
+
+
+@app.command("move", short_help="Have a query run on another node.")
+def move(
+    query: Annotated[str, typer.Argument(metavar="QUERY")],
+    node: Annotated[str, typer.Argument(metavar="NODE")],
+    config: Config = _DEFAULT,
+    wait: Wait = 120.0,
+    as_json: Json = False,
+) -> None:
+    """Stop a query after its current batch and start it from its checkpoint on another node."""
+    from evenflow.fleet.config import read_config
+
+    plan = read_config(config)
+    plan.query(query), plan.node(node)
+    _asked(
+        config,
+        lambda seen: any(
+            one["name"] == query and one["node"] == node and one["state"] == "running"
+            for one in seen["queries"]
+        ),
+        wait,
+        as_json,
+        what="move",
+        query=query,
+        node=node,
+    )
+
+
+@app.command("drain", short_help="Have a node run no queries.")
+def drain(
+    node: Annotated[str, typer.Argument(metavar="NODE")],
+    undo: Annotated[bool, typer.Option("--undo", help="Use it again.")] = False,
+    config: Config = _DEFAULT,
+    wait: Wait = 180.0,
+    as_json: Json = False,
+) -> None:
+    """Move all queries off a node, and place none there until `--undo`."""
+    from evenflow.fleet.config import read_config
+
+    plan = read_config(config)
+    plan.node(node)
+
+    def done(seen: dict[str, Any]) -> bool:
+        where = {one["name"]: one for one in seen["queries"]}
+        if undo:
+            return not any(one["name"] == node and one["draining"] for one in seen["nodes"])
+        return all(
+            where[query.name]["node"] != node and where[query.name]["state"] == "running"
+            for query in plan.queries
+            if query.movable
+        )
+
+    _asked(config, done, wait, as_json, what="undrain" if undo else "drain", node=node)
+
+
+@app.command("down", short_help="Stop all queries after their batches, then the nodes.")
+def down(config: Config = _DEFAULT, wait: Wait = 180.0, as_json: Json = False) -> None:
+    """Stop everything; checkpoints stay, and `up` goes on from them."""
+    from evenflow.fleet.config import read_config
+    from evenflow.fleet.folder import SharedFolder
+    from evenflow.fleet.status import status
+
+    plan = read_config(config)
+    folder = SharedFolder(plan.folder)
+    if folder.assignment() is None:
+        raise InputError(f"there is no fleet in {plan.folder}")
+    folder.ask(what="down")
+
+    def left(seen: dict[str, Any]) -> int:
+        return sum(node["alive"] for node in seen["nodes"])
+
+    if not status(plan)["coordinator"]:
+        # Nobody is there to ask: nodes obey the assignment itself.
+        folder.say_down()
+    seen = _waited(
+        "down",
+        lambda: status(plan),
+        lambda now: not left(now) and not now["coordinator"],
+        wait,
+        left,
+    )
+    if as_json:
+        print_json(seen)
+    if left(seen) or seen["coordinator"]:
+        note(f"still running after {wait:g} s; see {plan.folder / 'logs'}")
+        raise typer.Exit(_FAILED)
+
+
+def _asked(
+    config: Path,
+    done: Callable[[dict[str, Any]], bool],
+    wait: float,
+    as_json: bool,
+    **request: str,
+) -> None:
+    """Ask the coordinator and wait until it is done."""
+    from evenflow.fleet.config import read_config
+    from evenflow.fleet.folder import SharedFolder
+    from evenflow.fleet.status import status
+
+    plan = read_config(config)
+    folder = SharedFolder(plan.folder)
+    if not status(plan)["coordinator"]:
+        raise InputError("no coordinator is running; start it with `evenflow fleet up`")
+    path = folder.ask(**request)
+    refused = path.with_suffix(".refused")
+
+    def over(seen: dict[str, Any]) -> bool:
+        return refused.exists() or (not path.exists() and done(seen))
+
+    seen = _waited(request["what"], lambda: status(plan), over, wait, lambda _: 0)
+    if refused.exists():
+        raise InputError(folder.refusal(refused))
+    _show(seen, as_json)
+    if not over(seen):
+        note(f"not done after {wait:g} s; see {plan.folder / 'logs'}")
+        raise typer.Exit(_FAILED)
+
+
+def _waited(
+    title: str,
+    look: Callable[[], dict[str, Any]],
+    over: Callable[[dict[str, Any]], bool],
+    wait: float,
+    count: Callable[[dict[str, Any]], int],
+) -> dict[str, Any]:
+    deadline = time.monotonic() + wait
+    with progress(f"fleet {title}") as report:
+        while True:
+            seen = look()
+            states = ", ".join(sorted({query["state"] for query in seen["queries"]}))
+            report(f"queries: {states}" if seen["queries"] else "no queries", count(seen), None)
+            if over(seen) or time.monotonic() > deadline:
+                return seen
+            time.sleep(0.3)
+
+
+def _show(seen: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        print_json(seen)
+        return
+    console = stdout()
+    table = new_table()
+    for i, heading in enumerate(("node", "state", "queries", "load", "± deviation", "process")):
+        table.add_column(heading, justify="right" if i > 1 else "left", no_wrap=True)
+    for node in seen["nodes"]:
+        state = "draining" if node["draining"] else "alive" if node["alive"] else "not running"
+        table.add_row(
+            cell(node["name"], "bold"),
+            state,
+            str(node["queries"]),
+            f"{node['load']:.2f}",
+            f"{node['load_deviation']:.2f}",
+            "–" if node["pid"] is None else str(node["pid"]),
+        )
+    console.print(table)
+    table = new_table()
+    for i, heading in enumerate(("query", "node", "state", "load", "batches", "error")):
+        table.add_column(heading, justify="right" if i in (3, 4) else "left", no_wrap=i < 5)
+    for query in seen["queries"]:
+        table.add_row(
+            cell(query["name"], "bold"),
+            cell(query["node"] or "–"),
+            query["state"],
+            f"{query['load']:.2f}",
+            str(query["batches"]),
+            cell(query["error"][:120]),
+        )
+    console.print(table)
+    say(console, f"average load correlation of the nodes: {seen['correlation']:.2f}")
+    for made in seen["moves"][-5:]:
+        at = time.strftime("%H:%M:%S", time.localtime(made["time"]))
+        way = f"{made['query']}: {made['from'] or 'nowhere'} → {made['to']}"
+        say(console, f"{at}  {way} ({made['reason']})")
+    if not seen["coordinator"]:
+        say(console, "no coordinator is running: `evenflow fleet up` starts one")

@@ -1,0 +1,1 @@
+"""Streaming queries placed over several Spark applications, and moved between them."""

@@ -1,0 +1,235 @@
+"""What a fleet is made of, read from a TOML file."""
+
+from __future__ import annotations
+
+import math
+import os
+import tomllib
+from dataclasses import MISSING, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from evenflow.model import InputError
+from evenflow.model.durations import microseconds
+
+_NAME = "letters, digits, '-', '_' and '.'"
+
+
+@dataclass(frozen=True)
+class NodeSpec:
+    """A node: a Spark application of its own.
+
+    Parameters:
+        name: unique in the fleet.
+        master: Spark's master of the application.
+        capacity: how many queries' worth of busy time it can take: its cores.
+        conf: Spark's own settings.
+    """
+
+    name: str
+    master: str = "local[1]"
+    capacity: float = 1.0
+    conf: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class QuerySpec:
+    """An operator: a streaming query.
+
+    Parameters:
+        name: unique in the fleet.
+        function: "module:name" of a function that is called with the Spark session, `checkpoint` and
+            `arguments`, starts the query and returns it: Spark's own StreamingQuery, or Evenflow's.
+        checkpoint: its own directory, which every node can reach.
+        arguments: of the function, by name.
+        node: where it starts; None to have it placed.
+        movable: False to keep it on `node`.
+    """
+
+    name: str
+    function: str
+    checkpoint: str = ""
+    arguments: dict[str, Any] = field(default_factory=dict)
+    node: str | None = None
+    movable: bool = True
+
+
+@dataclass(frozen=True)
+class Fleet:
+    """All of it.
+
+    Parameters:
+        folder: a directory that the coordinator and all nodes share: plans, reports, logs.
+        nodes, queries: what there is.
+        path: directories from which the queries' functions are imported.
+        sample: seconds over which a load is averaged.
+        samples: k, how many samples the placement looks at.
+        every: samples between two decisions.
+        initial: the algorithm of the first placement, once there are k samples; "none" for none.
+        algorithm: the one of all later placements; "none" for none.
+        most_moves: of one decision.
+        dead_after: seconds without a sign of life, after which a node counts as dead.
+        fence: "kill": a node that counts as dead is killed first, where its process is on this machine;
+            "wait": its queries wait until it has let go of them by itself.
+        restart: whether a dead node is started again.
+    """
+
+    folder: Path
+    nodes: tuple[NodeSpec, ...]
+    queries: tuple[QuerySpec, ...]
+    path: tuple[Path, ...] = ()
+    sample: float = 1.0
+    samples: int = 20
+    every: int = 10
+    initial: str = "cor-glb"
+    algorithm: str = "cor-re-imp"
+    most_moves: int = 4
+    dead_after: float = 15.0
+    fence: str = "kill"
+    restart: bool = True
+
+    def node(self, name: str) -> NodeSpec:
+        found: NodeSpec = _named("node", self.nodes, name)
+        return found
+
+    def query(self, name: str) -> QuerySpec:
+        found: QuerySpec = _named("query", self.queries, name)
+        return found
+
+
+def read_config(file: str | os.PathLike[str]) -> Fleet:
+    """A fleet from a TOML file; paths in it are relative to the file.
+
+    Example:
+        >>> import tempfile
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> file = Path(folder.name) / "fleet.toml"
+        >>> _ = file.write_text('''
+        ... [[nodes]]
+        ... name = "a"
+        ... [[queries]]
+        ... name = "clicks"
+        ... function = "jobs:clicks"
+        ... ''')
+        >>> fleet = read_config(file)
+        >>> fleet.queries[0].checkpoint == str(fleet.folder / "checkpoints" / "clicks")
+        True
+        >>> folder.cleanup()
+    """
+    path = Path(file).resolve()
+    try:
+        told = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"cannot read {file}: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"{file} is no TOML: {error}") from None
+    unknown = set(told) - {"fleet", "nodes", "queries"}
+    if unknown:
+        raise InputError(
+            f"{file}: unknown part {sorted(unknown)[0]!r}; there are [fleet], [[nodes]] and [[queries]]"
+        )
+    base, general = path.parent, dict(told.get("fleet", {}))
+    folder = base / str(general.pop("folder", "fleet"))
+    nodes = tuple(_built(NodeSpec, one, f"{file}, [[nodes]]") for one in told.get("nodes", []))
+    queries = tuple(
+        _placed(_built(QuerySpec, one, f"{file}, [[queries]]"), base, folder)
+        for one in told.get("queries", [])
+    )
+    paths = tuple(base / str(one) for one in general.pop("path", ["."]))
+    for name in ("sample", "dead_after"):
+        if isinstance(general.get(name), str):
+            general[name] = microseconds(name, general[name]) / 1e6
+    fleet: Fleet = _built(
+        Fleet,
+        {"folder": folder, "nodes": nodes, "queries": queries, "path": paths, **general},
+        f"{file}, [fleet]",
+    )
+    _check(fleet, str(file))
+    return fleet
+
+
+def _placed(query: QuerySpec, base: Path, folder: Path) -> QuerySpec:
+    checkpoint = (
+        base / query.checkpoint if query.checkpoint else folder / "checkpoints" / query.name
+    )
+    return QuerySpec(**{**_plain(query), "checkpoint": str(checkpoint)})
+
+
+def _plain(spec: Any) -> dict[str, Any]:
+    return {one.name: getattr(spec, one.name) for one in fields(spec)}
+
+
+def _built(kind: Any, told: dict[str, Any], where: str) -> Any:
+    known = {one.name: one for one in fields(kind)}
+    for name in told:
+        if name not in known:
+            raise InputError(f"{where}: unknown setting {name!r}; there are {', '.join(known)}")
+    for name, one in known.items():
+        needed = one.default is MISSING and one.default_factory is MISSING
+        if needed and name not in told:
+            raise InputError(f"{where}: {name!r} is missing")
+    checked = {
+        name: _typed(name, value, str(known[name].type), where) for name, value in told.items()
+    }
+    return kind(**checked)
+
+
+def _typed(name: str, value: Any, kind: str, where: str) -> Any:
+    wanted: tuple[type, ...] | None = {
+        "str": (str,), "str | None": (str,), "float": (int, float), "int": (int,), "bool": (bool,),
+    }.get(kind)  # fmt: skip
+    if wanted is None:
+        if kind.startswith("dict") and not isinstance(value, dict):
+            raise InputError(f"{where}: {name} must be a table, got {value!r}")
+        return {k: str(v) for k, v in value.items()} if kind == "dict[str, str]" else value
+    if not isinstance(value, wanted) or (isinstance(value, bool) and bool not in wanted):
+        raise InputError(f"{where}: {name} must be of type {kind}, got {value!r}")
+    if kind == "float":
+        assert isinstance(value, int | float)
+        if not (math.isfinite(value) and value > 0):
+            raise InputError(f"{where}: {name} must be above 0, got {value!r}")
+        return float(value)
+    if kind == "int" and isinstance(value, int) and value < 1:
+        raise InputError(f"{where}: {name} must be at least 1, got {value!r}")
+    return value
+
+
+def _check(fleet: Fleet, file: str) -> None:
+    from evenflow.placement.catalogue import make_placer
+
+    if not fleet.nodes:
+        raise InputError(f"{file}: there is no node; add [[nodes]] with a name")
+    for kind, specs in (("node", fleet.nodes), ("query", fleet.queries)):
+        names = [spec.name for spec in specs]
+        for name in names:
+            if not name or not all(c.isalnum() or c in "-_." for c in name) or name[0] == ".":
+                raise InputError(f"{file}: {kind} {name!r}: a name is made of {_NAME}")
+            if names.count(name) > 1:
+                raise InputError(f"{file}: there are two {kind}s called {name!r}")
+    checkpoints = [query.checkpoint for query in fleet.queries]
+    for query in fleet.queries:
+        if query.node is not None:
+            fleet.node(query.node)
+        elif not query.movable:
+            raise InputError(
+                f"{file}: query {query.name!r} is not movable: say on which node it is"
+            )
+        if query.function.count(":") != 1:
+            raise InputError(
+                f"{file}: query {query.name!r}: function must be 'module:name', got {query.function!r}"
+            )
+        if checkpoints.count(query.checkpoint) > 1:
+            raise InputError(f"{file}: two queries have the checkpoint {query.checkpoint}")
+    for name in (fleet.initial, fleet.algorithm):
+        if name != "none":
+            make_placer(name)
+    if fleet.fence not in ("kill", "wait"):
+        raise InputError(f"{file}: fence must be 'kill' or 'wait', got {fleet.fence!r}")
+
+
+def _named(kind: str, specs: tuple[Any, ...], name: str) -> Any:
+    for spec in specs:
+        if spec.name == name:
+            return spec
+    known = ", ".join(spec.name for spec in specs)
+    raise InputError(f"there is no {kind} {name!r} in the fleet; there are {known}")

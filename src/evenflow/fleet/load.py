@@ -1,0 +1,67 @@
+"""Busy time: how much of each second a query was at work, from the batches that it has reported."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+
+class BusyTime:
+    """Busy seconds in bins of one length, aligned to the clock, so that bins of several nodes fit.
+
+    Guarantee: the bins of a batch add up to its duration, whether it is long or short, as long as its
+    bins are kept.
+
+    Parameters:
+        sample: seconds a bin.
+        keep: how many bins.
+
+    Example:
+        >>> busy = BusyTime(1.0, keep=4)
+        >>> busy.add(10.5, 12.25)
+        >>> {at: round(share, 2) for at, share in busy.bins.items()}
+        {10: 0.5, 11: 1.0, 12: 0.25}
+    """
+
+    def __init__(self, sample: float, keep: int) -> None:
+        self.sample, self.keep = sample, keep
+        self.bins: dict[int, float] = {}  #: number of the bin → share of it that was busy
+
+    def add(self, began: float, ended: float) -> None:
+        """A batch from one moment (seconds since 1970) to another."""
+        first, last = int(began // self.sample), int(ended // self.sample)
+        for number in range(max(first, last - self.keep + 1), last + 1):
+            begin = max(began, number * self.sample)
+            end = min(ended, (number + 1) * self.sample)
+            share = max(0.0, end - begin) / self.sample
+            self.bins[number] = self.bins.get(number, 0.0) + share
+        for number in [n for n in self.bins if n <= last - self.keep]:
+            del self.bins[number]
+
+
+def load_series(
+    reports: Mapping[str, Sequence[Mapping[int, float]]],
+    queries: list[str],
+    last: int,
+    samples: int,
+) -> npt.NDArray[np.float64]:
+    """The loads of all queries in the `samples` bins up to `last`: one row a query.
+
+    Parameters:
+        reports: query → the bins that any node has told of it; a query that has moved was told of by
+            several.
+
+    Example:
+        >>> load_series({"q": [{7: 0.5}, {8: 0.25, 9: 1.0}]}, ["q", "idle"], last=9, samples=3).tolist()
+        [[0.5, 0.25, 1.0], [0.0, 0.0, 0.0]]
+    """
+    series = np.zeros((len(queries), samples))
+    for row, query in enumerate(queries):
+        for bins in reports.get(query, []):
+            for number, share in bins.items():
+                place = number - (last - samples + 1)
+                if 0 <= place < samples:
+                    series[row, place] += share
+    return series

@@ -1,0 +1,369 @@
+"""A fleet of Spark applications: configuration, loads, leases, and a real one that is killed."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evenflow.cli.app import main
+from evenflow.fleet import processes
+from evenflow.fleet.config import read_config
+from evenflow.fleet.coordinator import Coordinator, coordinator_lives
+from evenflow.fleet.folder import Assignment, SharedFolder
+from evenflow.fleet.load import BusyTime, load_series
+from evenflow.model import InputError
+from fleet_feed import Feed, config
+
+NODES = '[[nodes]]\nname = "a"\n[[nodes]]\nname = "b"\n'
+QUERY = '[[queries]]\nname = "q"\nfunction = "jobs:counted"\n'
+
+
+def written(tmp_path, text):
+    path = tmp_path / "fleet.toml"
+    path.write_text(text)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("[fleet", "is no TOML"),
+        ("[flet]\n", "unknown part 'flet'"),
+        ("", "there is no node"),
+        (NODES + '[[nodes]]\nname = "a"\n', "two nodes called 'a'"),
+        ('[[nodes]]\nname = "../a"\n', "a name is made of"),
+        (NODES + QUERY + 'node = "c"\n', "no node 'c'"),
+        (NODES + QUERY + "movable = false\n", "say on which node"),
+        (NODES + QUERY.replace("jobs:", "jobs."), "must be 'module:name'"),
+        (NODES + QUERY + 'colour = "red"\n', "unknown setting 'colour'"),
+        (NODES + '[[queries]]\nname = "q"\n', "'function' is missing"),
+        ("[fleet]\nsample = -1\n" + NODES, "sample must be above 0"),
+        ("[fleet]\nsamples = 2.5\n" + NODES, "samples must be of type int"),
+        ('[fleet]\nalgorithm = "corr"\n' + NODES, "placement algorithm"),
+        ('[fleet]\nfence = "no"\n' + NODES, "fence must be"),
+        (NODES + QUERY + QUERY.replace('"q"', '"r"').replace("\n[", "\n["), None),
+    ],
+)
+def test_a_configuration_is_checked_before_anything_starts(tmp_path, text, says):
+    path = written(tmp_path, text)
+    if says is None:
+        assert len(read_config(path).queries) == 2
+        return
+    with pytest.raises(InputError, match=says):
+        read_config(path)
+
+
+def test_the_commands_refuse_a_fleet_that_is_not_there(tmp_path, capsys):
+    path = written(tmp_path, NODES + QUERY)
+    assert main(["fleet", "status", "-c", str(tmp_path / "no.toml")]) == 2
+    assert "cannot read" in capsys.readouterr().err
+    assert main(["fleet", "move", "q", "c", "-c", str(path)]) == 2
+    assert "no node 'c'" in capsys.readouterr().err
+    assert main(["fleet", "move", "q", "b", "-c", str(path)]) == 2
+    assert "no coordinator is running" in capsys.readouterr().err
+    assert main(["fleet", "down", "-c", str(path)]) == 2
+    assert "there is no fleet" in capsys.readouterr().err
+    assert main(["fleet", "status", "-c", str(path), "--json"]) == 1
+    told = json.loads(capsys.readouterr().out)
+    assert [node["alive"] for node in told["nodes"]] == [False, False]
+
+
+@given(
+    st.lists(st.tuples(st.floats(0, 50), st.floats(0, 8)), max_size=20),
+    st.sampled_from([0.5, 1.0, 2.0]),
+)
+def test_the_bins_of_a_batch_add_up_to_its_duration(batches, sample):
+    busy = BusyTime(sample, keep=1000)
+    for began, lasted in batches:
+        busy.add(began, began + lasted)
+    assert sum(busy.bins.values()) * sample == pytest.approx(sum(lasted for _, lasted in batches))
+
+
+def test_old_bins_are_dropped():
+    busy = BusyTime(1.0, keep=3)
+    busy.add(0.0, 2.0)
+    busy.add(9.0, 10.5)
+    assert set(busy.bins) == {9, 10}
+
+
+def test_loads_of_a_query_that_moved_come_from_both_nodes():
+    series = load_series({"q": [{1: 0.5, 2: 0.5}, {2: 0.25, 3: 1.0}]}, ["q", "r"], 3, 3)
+    assert series.tolist() == [[0.5, 0.75, 1.0], [0.0, 0.0, 0.0]]
+
+
+def test_files_are_there_whole_or_not_at_all(tmp_path):
+    folder = SharedFolder(tmp_path)
+    folder.make()
+    assert folder.assignment() is None
+    now = Assignment(3, {"q": "a"}, {"a": 1}, ("b",), True)
+    folder.assign(now)
+    assert folder.assignment() == now
+    folder.append("moves.jsonl", {"n": 1})
+    with open(tmp_path / "moves.jsonl", "a") as file:
+        file.write('{"n": 2')  # cut off
+    assert folder.lines("moves.jsonl") == [{"n": 1}]
+
+
+class Pretended:
+    """Nodes that are not there, but report."""
+
+    def __init__(self, tmp_path, monkeypatch, settings=""):
+        path = written(
+            tmp_path,
+            f"[fleet]\nsamples = 4\nevery = 1\n{settings}\n"
+            + NODES
+            + "".join(
+                f'[[queries]]\nname = "{q}"\nfunction = "jobs:counted"\nnode = "{n}"\n'
+                for q, n in (("x", "a"), ("y", "a"), ("z", "b"), ("w", "b"))
+            ),
+        )
+        self.fleet = read_config(path)
+        self.started, self.killed = [], []
+        monkeypatch.setattr(processes, "start", self._start)
+        monkeypatch.setattr(processes, "kill", lambda told: self.killed.append(told["pid"]) or True)
+        self.coordinator = Coordinator(self.fleet, str(path))
+        self.coordinator._began = 0.0
+        self.folder = SharedFolder(self.fleet.folder)
+        self.busy = {}
+
+    def _start(self, module, arguments, log):
+        self.started.append(arguments[3])
+        return 1
+
+    def report(self, *nodes, silent=0.0):
+        now = self.folder.assignment()
+        for node in nodes:
+            told = {
+                q: {"state": "running", "error": "", "batches": 1, "busy": self.busy.get(q, {})}
+                for q, n in now.queries.items()
+                if n == node
+            }
+            self.folder.report(
+                node,
+                {
+                    **processes.identity(),
+                    "incarnation": now.incarnations[node],
+                    "time": time.time() - silent,
+                    "queries": told,
+                },
+            )
+
+    def burst(self, phases):
+        last = int(time.time() // self.fleet.sample)
+        self.busy = {
+            q: {str(last - i): 0.8 if i % 2 == phase else 0.1 for i in range(10)}
+            for q, phase in phases.items()
+        }
+
+
+def test_queries_that_burst_together_are_put_apart(tmp_path, monkeypatch):
+    fleet = Pretended(tmp_path, monkeypatch)
+    fleet.coordinator.round()
+    assert fleet.started == ["a", "b"]
+    fleet.burst({"x": 0, "y": 0, "z": 1, "w": 1})
+    fleet.report("a", "b")
+    fleet.coordinator.round()
+    where = fleet.folder.assignment().queries
+    assert where["x"] != where["y"]
+    assert where["z"] != where["w"]
+    moves = fleet.folder.lines("moves.jsonl")
+    assert len(moves) == 2
+    assert all("cor-glb" in move["reason"] for move in moves)
+
+
+def test_a_dead_nodes_queries_go_elsewhere_and_it_is_killed_first(tmp_path, monkeypatch):
+    fleet = Pretended(tmp_path, monkeypatch, 'initial = "none"\nalgorithm = "none"')
+    fleet.coordinator.round()
+    fleet.report("a", "b")
+    fleet.coordinator.round()
+    assert not fleet.killed
+    fleet.report("b")
+    fleet.report("a", silent=100.0)
+    fleet.coordinator.round()
+    assert fleet.killed == [os.getpid()]
+    now = fleet.folder.assignment()
+    assert set(now.queries.values()) == {"b"}
+    assert now.incarnations == {"a": 2, "b": 1}
+    assert fleet.started == ["a", "b", "a"]
+
+
+def test_a_drained_node_gets_nothing_until_it_is_used_again(tmp_path, monkeypatch):
+    fleet = Pretended(tmp_path, monkeypatch)
+    fleet.coordinator.round()
+    fleet.report("a", "b")
+    request = fleet.folder.ask(what="drain", node="b")
+    fleet.coordinator.round()
+    assert not request.exists()
+    assert set(fleet.folder.assignment().queries.values()) == {"a"}
+    refused = fleet.folder.ask(what="move", query="x", node="b")
+    fleet.report("a", "b")
+    fleet.coordinator.round()
+    assert "is being drained" in fleet.folder.refusal(refused.with_suffix(".refused"))
+    fleet.folder.ask(what="undrain", node="b")
+    fleet.coordinator.round()
+    assert fleet.folder.assignment().draining == ()
+
+
+def test_a_second_coordinator_is_kept_out(tmp_path, monkeypatch):
+    from evenflow.fleet.coordinator import _only_one
+
+    folder = SharedFolder(tmp_path)
+    folder.make()
+    assert not coordinator_lives(folder)
+    with _only_one(folder):
+        assert coordinator_lives(folder)
+        with pytest.raises(InputError, match="another coordinator"), _only_one(folder, 0.1):
+            pass
+    assert not coordinator_lives(folder)
+
+
+def test_a_process_is_known_by_when_it_began():
+    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    told = {**processes.identity(), "pid": child.pid, "began": processes._began(child.pid)}
+    assert processes.alive(told)
+    assert not processes.alive({**told, "began": "1"})
+    assert processes.alive({**told, "host": "elsewhere"}) is None
+    child.kill()
+    child.wait()
+    assert processes.alive(told) is False
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_at_most_one_application_has_the_lease_of_a_checkpoint(spark, tmp_path):
+    from evenflow.fleet.leases import Lease
+
+    lease = Lease.acquire(tmp_path, spark)
+    assert lease is not None
+    assert Lease.acquire(tmp_path, spark) is None
+    lease.release()
+    again = Lease.acquire(tmp_path, spark)
+    assert again is not None
+    again.release()
+    # Another process that has only one of the two locks keeps us out, too.
+    for name, take in (
+        ("lease.python", "fcntl.flock(f, fcntl.LOCK_EX)"),
+        ("lease.java", "fcntl.lockf(f, fcntl.LOCK_EX)"),
+    ):
+        script = (
+            f"import fcntl, sys; f = open(sys.argv[1], 'r+'); {take}; print(1, flush=True); input()"
+        )
+        other = subprocess.Popen(
+            [sys.executable, "-c", script, str(tmp_path / name)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        other.stdout.readline()
+        assert Lease.acquire(tmp_path, spark) is None, name
+        os.kill(other.pid, signal.SIGKILL)
+        other.wait()
+        free = Lease.acquire(tmp_path, spark)
+        assert free is not None, name
+        free.release()
+
+
+KINDS = {"c1": "counted", "t1": "totals", "c2": "counted"}
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_a_fleet_survives_the_death_of_a_node_and_of_the_coordinator(tmp_path):
+    """Real processes: a query is moved, a node and the coordinator are killed, a node is stopped for a
+    while (not dead, only slow); in the end every query has put out what was sent, exactly once."""
+    path = config(
+        tmp_path, 2, KINDS, {"c1": "a", "t1": "a", "c2": "b"},
+        initial="none", algorithm="none", dead_after=4.0, fence="wait",
+    )  # fmt: skip
+    feed = Feed(tmp_path, {"c1": 0.0, "t1": 0.3, "c2": 0.6})
+    for name in KINDS:
+        feed.add(name, 20)
+
+    def fleet(*words):
+        told = subprocess.run(
+            [sys.executable, "-m", "evenflow.cli", "fleet", *words, "-c", str(path), "--json"],
+            capture_output=True,
+            text=True,
+        )
+        assert told.returncode == 0, told.stdout[-2000:] + told.stderr + logs(tmp_path)
+        return json.loads(told.stdout)
+
+    try:
+        seen = fleet("up")
+        feed.start()
+        assert {query["state"] for query in seen["queries"]} == {"running"}
+        fleet("move", "c1", "b")
+        node = {one["name"]: one for one in fleet("status")["nodes"]}
+        os.killpg(node["a"]["pid"], signal.SIGKILL)
+        for pid in pids("evenflow.fleet.coordinator", path):
+            os.kill(pid, signal.SIGKILL)
+        seen = fleet("up")
+        assert any("no sign of life" in move["reason"] for move in seen["moves"])
+        wait_for(lambda: [one["incarnation"] for one in status(path)["nodes"]] == [2, 1])
+        # Slow, not dead: its queries are given to the other node, which must wait for the leases.
+        os.killpg(node["b"]["pid"], signal.SIGSTOP)
+        wait_for(lambda: all(q["node"] == "a" for q in status(path)["queries"]))
+        held = [q for q in status(path)["queries"] if q["state"] != "running"]
+        assert held, "queries of a stopped node ran elsewhere while it still had their leases"
+        os.killpg(node["b"]["pid"], signal.SIGCONT)
+        wait_for(lambda: all(q["state"] == "running" for q in status(path)["queries"]))
+        feed.stop()
+        wait_for(lambda: not feed.wrong(KINDS))
+    finally:
+        feed.stop()
+        ended = subprocess.run(
+            [sys.executable, "-m", "evenflow.cli", "fleet", "down", "-c", str(path)],
+            capture_output=True,
+        )
+        for kind in ("evenflow.fleet.node", "evenflow.fleet.coordinator"):
+            for pid in pids(kind, path):
+                os.kill(pid, signal.SIGKILL)
+    assert ended.returncode == 0, logs(tmp_path)
+    assert not feed.wrong(KINDS)
+    batches = [
+        json.loads(line)["batch"]
+        for line in (tmp_path / "run" / "progress" / "t1.jsonl").read_text().splitlines()
+    ]
+    assert len(batches) == len(set(batches)), "a batch was done twice"
+    assert np.all(np.diff(batches) > 0)
+
+
+def status(path):
+    from evenflow.fleet.status import status
+
+    return status(read_config(path))
+
+
+def wait_for(what, seconds=90.0):
+    deadline = time.monotonic() + seconds
+    while not what():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.3)
+
+
+def pids(module, path):
+    """Processes of this fleet."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                words = (entry / "cmdline").read_bytes().split(b"\0")
+            except OSError:
+                continue
+            if module.encode() in words and os.fsencode(path) in words:
+                found.append(int(entry.name))
+    return found
+
+
+def logs(folder):
+    return "".join(
+        f"\n--- {log.name}\n{log.read_text(errors='replace')[-3000:]}"
+        for log in sorted((folder / "run" / "logs").glob("*.log"))
+    )
