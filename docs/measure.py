@@ -51,6 +51,8 @@ def run(command: str, source: Path = ROOT / "src") -> Any:
     """What `evenflow …` prints as JSON. Files that it writes are thrown away."""
     if command in _PRINTED:
         return json.loads(_PRINTED[command].read_text(encoding="utf-8"))
+    if not command.startswith("evenflow "):
+        return _run_script(command)
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run(
             [sys.executable, "-m", "evenflow.cli", *shlex.split(command)[1:]],
@@ -60,6 +62,19 @@ def run(command: str, source: Path = ROOT / "src") -> Any:
             cwd=folder,
             env={**os.environ, "PYTHONPATH": str(source)},
         )
+    return json.loads(done.stdout)
+
+
+def _run_script(command: str) -> Any:
+    """What `python -m benchmarks.…` prints as JSON."""
+    done = subprocess.run(
+        [sys.executable, *shlex.split(command)[1:]],
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+    )
     return json.loads(done.stdout)
 
 
@@ -150,15 +165,7 @@ def kernels() -> str:
 def simulation() -> str:
     """The whole simulator, not the schemes alone, over the length of the stream."""
     command = "python -m benchmarks.simulation --json"
-    done = subprocess.run(
-        [sys.executable, *shlex.split(command)[1:]],
-        stdout=subprocess.PIPE,
-        text=True,
-        check=True,
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
-    )
-    answer = json.loads(done.stdout)
+    answer = run(command)
     rows = [
         [
             f"{row['messages']:,}",
@@ -208,6 +215,96 @@ def _goal(goal: dict[str, Any]) -> str:
     return f"- {goal['what']}: **{goal['measured']:.2f}**, {bounds} ({verdict})"
 
 
+def planners() -> str:
+    """Planning times on 40 workers with the smallest θmax, where the goals are."""
+    answer = run(_PLANNER)
+    cells = [c for c in answer["cells"] if c["workers"] == 40 and c["theta"] == 0.02]
+    rows = [
+        [
+            f"`{name}`",
+            *(_planned(c) for c in sorted(cells, key=lambda c: c["keys"]) if c["planner"] == name),
+        ]
+        for name in sorted({c["planner"] for c in cells})
+    ]
+    loose = [c for c in answer["cells"] if c["workers"] == 40 and c["theta"] == 0.3]
+    sizes = sorted({c["keys"] for c in cells})
+    headings = ["planner", *(f"{size:,} keys" for size in sizes)]
+    goals = [
+        _goal(
+            {
+                **{k: g[k] for k in ("what", "measured", "held")},
+                "at_least" if g["at_least"] else "at_most": g["bound"],
+            }
+        )
+        for g in answer["goals"]
+    ]
+    return _shown(
+        [_PLANNER],
+        "N = 40, θmax = 0.02; milliseconds, and in brackets how many times as long the pseudo-code "
+        "takes.",
+        _table(headings, rows),
+        f"{sum(bool(c['feasible']) for c in cells)} of these {len(cells)} plans keep all limits; with "
+        f"θmax = 0.3, {sum(bool(c['feasible']) for c in loose)} of {len(loose)} do.",
+        "\n".join(goals),
+        f"How: {answer['how']}.",
+    )
+
+
+def _planned(cell: dict[str, Any]) -> str:
+    if cell["seconds"] is None:
+        return "–"
+    ms = cell["seconds"] * 1000
+    told = f"{ms:,.0f}" if ms >= 100 else f"{ms:.3g}"
+    if cell["literal_seconds"] is None:
+        return told
+    return f"{told} ({cell['literal_seconds'] / cell['seconds']:,.0f} ×)"
+
+
+def q5() -> str:
+    """The continuous TPC-H query."""
+    answer = run(_Q5)
+    rows = [["–" if v is None else str(v) for v in row.values()] for row in answer["figures"]]
+    told = answer["parameters"]
+    return _shown(
+        [_Q5],
+        f"The window join of the continuous Q5 (scale factor {told['scale']:g}, {told['intervals']} "
+        f"intervals of {told['batches']} micro-batches, {told['warm']} of which do not count) on "
+        f"{told['workers']} workers, {told['service'] * 1000:g} ms of service a pair; which orders are "
+        "hot changes with every interval.",
+        _table(list(answer["figures"][0]), rows),
+    )
+
+
+def fleet() -> str:
+    """Both plans of a fleet, side by side."""
+    answer = run(_FLEET)
+    figures, told = answer["figures"], answer["parameters"]
+    named = ["rows", "batches", "batch p50", "p95", "p99", "longest", "node loads", "load deviation",
+             "correlation", "moves", "wrong outputs"]  # fmt: skip
+    rows = [[name, *(_plain(one[name]) for one in figures)] for name in named]
+    kills = [f"- {line}" for one in figures for line in one.get("kills", [])]
+    return _shown(
+        [_FLEET],
+        f"{told['queries']} queries on three applications of one core; the inputs of a third of them "
+        f"burst together, {told['low']} rows a second rising to {told['high']} for a third of "
+        f"{told['period']:g} seconds, {told['service'] * 1000:g} ms a row, a batch every "
+        f"{told['trigger']}. Connected: queries that burst together share a node. Placed: by the "
+        "correlation of loads, once a period had been seen. Seconds of batches, over "
+        f"{told['periods']} periods.",
+        _table(["", *(one["plan"] for one in figures)], rows),
+        "Killed with SIGKILL afterwards, under the same load:",
+        "\n".join(kills),
+    )
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
+    if isinstance(value, dict):
+        return "; ".join(f"{k}: {v}" for k, v in value.items()) or "none"
+    return str(value)
+
+
 def reference_counting() -> str:
     """Kernels as they are, and in a copy of the package whose kernels count references."""
     command, flag = "evenflow bench kernels --json", " _nrt=False,"
@@ -247,6 +344,11 @@ _ENGINE = "evenflow bench spark --full --json " + " ".join(
     f"--only {name}" for name in ("per_key", "figure13_14", "state_size", "empty_batch")
 )
 _OVERHEAD = "evenflow bench spark --full --json --only overhead"
+_FLUCTUATION = "evenflow bench spark --json --only fluctuation --only scale_out"
+_TOLERANCE = "evenflow bench spark --json --only tolerance"
+_PLANNER = "evenflow bench planner --json"
+_Q5 = "python -m benchmarks.tpch_q5 --json"
+_FLEET = "python -m benchmarks.fleet --json"
 
 BLOCKS = {
     "compare": Block("README.md", compare),
@@ -260,6 +362,11 @@ BLOCKS = {
     "simulation": Block("docs/measuring.md", simulation),
     "overhead": Block("docs/measuring.md", partial(spark, _OVERHEAD), _OVERHEAD),
     "spark": Block("docs/measuring.md", partial(spark, _ENGINE), _ENGINE),
+    "fluctuation": Block("docs/measuring.md", partial(spark, _FLUCTUATION), _FLUCTUATION),
+    "tolerance": Block("docs/measuring.md", partial(spark, _TOLERANCE), _TOLERANCE),
+    "q5": Block("docs/measuring.md", q5, _Q5),
+    "fleet": Block("docs/fleet.md", fleet, _FLEET),
+    "planner": Block("docs/measuring.md", planners, _PLANNER),
     "reference-counting": Block("docs/decisions/0001-kernels.md", reference_counting),
     "sightings": Block("docs/decisions/0004-head-keys.md", partial(variants, _SIGHTED, _BOTH)),
     "patience": Block("docs/decisions/0005-patience.md", partial(variants, _PATIENT, _BOTH)),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, ClassVar
@@ -28,6 +28,7 @@ from evenflow.simulator.workloads.drawing import (
 from evenflow.simulator.workloads.protocol import U64, called
 
 I32 = npt.NDArray[np.int32]
+I64 = npt.NDArray[np.int64]
 
 _TRIES = 200  #: pairs of keys looked at a key, before an interval is left as it is
 
@@ -145,13 +146,51 @@ class Fluctuating:
 
 
 def snapshots(
-    fluctuation: float, tasks: int, n: int, seed: int = 1, **parameters: Any
-) -> tuple[list[np.ndarray], F64]:
+    fluctuation: float,
+    tasks: int,
+    n: int,
+    seed: int = 1,
+    homes: Callable[[I64], I32] | None = None,
+    **parameters: Any,
+) -> tuple[list[I64], F64]:
     """The keys by rank in the first n intervals of the paper's stream, with its defaults for all other
-    parameters, and the probabilities of the ranks: for those who draw messages themselves."""
+    parameters, and the probabilities of the ranks: for those who draw messages themselves.
+
+    Parameters:
+        homes: the worker of each whole number, where the router hashes them otherwise than the
+            generator does. Keys are then numbered so that a key's worker is its task: only so do the
+            workers feel the jumps.
+
+    Example:
+        >>> keys, shares = snapshots(1.0, 4, 2, homes=lambda numbers: (numbers % 4).astype(np.int32))
+        >>> before, after = (np.bincount(one % 4, shares) for one in keys)
+        >>> bool((after - before).max() >= 1.0 / 4)
+        True
+    """
     stream = Fluctuating(fluctuation=fluctuation, tasks=tasks, seed=seed, **parameters)
-    keys = [one.view(np.int64).copy() for one in islice(stream.intervals(), n)]
-    return keys, stream.probabilities()
+    found = [one.copy() for one in islice(stream.intervals(), n)]
+    if homes is None:
+        return [one.view(np.int64) for one in found], stream.probabilities()
+    keys = np.sort(found[0])
+    numbers = _numbered(stream.tasks_of(keys), tasks, homes)
+    return [numbers[np.searchsorted(keys, one)] for one in found], stream.probabilities()
+
+
+def _numbered(task: I32, tasks: int, homes: Callable[[I64], I32]) -> I64:
+    """For each key a whole number of its own, whose home is the key's task."""
+    numbers = np.empty(len(task), np.int64)
+    left = np.ones(len(task), np.bool_)
+    begin = 0
+    while left.any():
+        offered = np.arange(begin, begin + 2 * len(task), dtype=np.int64)
+        begin += len(offered)
+        home = homes(offered)
+        for one in range(tasks):
+            wanting, fitting = np.flatnonzero(left & (task == one)), offered[home == one]
+            taken = min(len(wanting), len(fitting))
+            numbers[wanting[:taken]] = fitting[:taken]
+            left[wanting[:taken]] = False
+    return numbers
 
 
 @kernel

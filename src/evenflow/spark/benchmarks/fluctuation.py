@@ -11,7 +11,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
+from evenflow.grouping import make
+from evenflow.kernels.fingerprints import fingerprint
 from evenflow.model import InputError
 from evenflow.spark.benchmarks.outcome import Goal, Outcome, Report
 from evenflow.spark.benchmarks.saturation import Saturated, Sizes
@@ -38,7 +41,7 @@ CONTESTANTS = {
 @dataclass(frozen=True)
 class Fluctuation:
     """A saturated stream of Zipf keys (z = 0.85) whose frequencies are swapped in every interval, until
-    some worker's load has changed by f of the average.
+    the load that some worker has by hash has changed by f of the average.
 
     Parameters:
         fluctuations: f.
@@ -48,7 +51,7 @@ class Fluctuation:
         interval: micro-batches between two changes; a plan is made after every micro-batch.
         intervals: a turn, after one that does not count.
         contestants: which of `CONTESTANTS`.
-        stream: (f, workers, n) → the keys by rank in n intervals, and the ranks' probabilities.
+        stream: (f, workers, n, homes) → the keys by rank in n intervals, and the ranks' probabilities.
     """
 
     name: ClassVar[str] = "fluctuation"
@@ -57,10 +60,10 @@ class Fluctuation:
     fluctuations: tuple[float, ...] = (1.0,)
     theta: float = 0.08
     workers: int = 15
-    messages: int = 1000
+    messages: int = 2000
     sources: int = 4
-    interval: int = 10
-    intervals: int = 2
+    interval: int = 6
+    intervals: int = 3
     contestants: tuple[str, ...] = tuple(CONTESTANTS)
     stream: Stream | None = None
 
@@ -117,7 +120,9 @@ class Fluctuation:
                 "the measurement fluctuation needs a stream; use `evenflow bench spark`"
             )
         batches = self.interval * self.intervals + 1
-        owners, probabilities = self.stream(f, self.workers, 2 * (batches // self.interval + 2))
+        owners, probabilities = self.stream(
+            f, self.workers, 2 * (batches // self.interval + 2), homes=partial(homes, self.workers)
+        )
         shares = np.cumsum(probabilities)
 
         def keys(turn: int, batch: int) -> npt.NDArray[np.int64]:
@@ -138,6 +143,18 @@ class Fluctuation:
             **run.told(),
             **planned(run),
         }
+
+
+def homes(workers: int, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]:
+    """The worker of each of these keys by hash.
+
+    Example:
+        >>> sorted(set(homes(3, np.arange(100)).tolist()))
+        [0, 1, 2]
+    """
+    scheme, out = make("key"), np.empty(len(numbers), np.int32)
+    scheme.route(scheme.start(workers, 0), fingerprint(pa.array(numbers)), out)
+    return out
 
 
 def planned(run: Saturated) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evenflow.model import InputError
-from evenflow.spark.benchmarks.fluctuation import Stream, balanced_by, planned
+from evenflow.spark.benchmarks.fluctuation import Stream, balanced_by, homes, planned
 from evenflow.spark.benchmarks.outcome import Outcome, Report
 from evenflow.spark.benchmarks.saturation import Keys, Saturated, Sizes, Work, served
 from evenflow.spark.benchmarks.serving import ServingPairs
@@ -50,8 +50,8 @@ class Tolerance:
         interval: micro-batches between two changes of the stocks' frequencies (f = 1).
         pair_seconds: of service, a pair of trades.
         text: where the words come from.
-        stream: (f, workers, n, exponent, keys) → the stocks by rank in n intervals, and the ranks'
-            probabilities.
+        stream: (f, workers, n, homes, exponent, keys) → the stocks by rank in n intervals, and the
+            ranks' probabilities.
     """
 
     name: ClassVar[str] = "tolerance"
@@ -143,7 +143,12 @@ class Tolerance:
             raise InputError("the measurement tolerance needs a stream; use `evenflow bench spark`")
         intervals = -(-(self.batches + WARM) // self.interval)
         owners, probabilities = self.stream(
-            1.0, self.workers, intervals, exponent=STOCKS_ZIPF, keys=STOCKS
+            1.0,
+            self.workers,
+            intervals,
+            homes=partial(homes, self.workers),
+            exponent=STOCKS_ZIPF,
+            keys=STOCKS,
         )
         shares = np.cumsum(probabilities)
 
