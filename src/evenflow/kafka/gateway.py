@@ -1,0 +1,373 @@
+"""The gateway: any stream to the partitions of a Kafka topic, with hot keys spread and moved."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from evenflow.kafka.gateway_rows import (
+    Rows,
+    countable,
+    in_sequence,
+    marker_rows,
+    own_rows,
+    placed,
+    with_headers,
+)
+from evenflow.kafka.gateway_state import Counted, GatewayState, advanced
+from evenflow.kafka.gateway_topics import partitions_of
+from evenflow.model import InputError
+from evenflow.model.validation import check_positive, check_whole
+from evenflow.planning.hot_keys import HotKeys
+from evenflow.planning.hot_keys_state import Reason
+from evenflow.spark.columns import check_columns
+from evenflow.spark.control_loop import COLLECT_EVERY, Steps
+from evenflow.spark.journal import append_metrics, drop_unfinished
+from evenflow.spark.query import Query
+from evenflow.spark.session import check_session
+from evenflow.spark.state.checkpoint import Checkpoint, local_path
+from evenflow.spark.state.manifest import Manifest
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+# Records wait for a broker as long as it takes: one that expired in the midst of a batch, while later
+# ones were written, would be missed by readers, who take a higher position to mean that all lower ones
+# were there. The producer keeps the order of what it sends again only if it is idempotent.
+PRODUCER = {
+    "kafka.acks": "all",
+    "kafka.enable.idempotence": "true",
+    "kafka.delivery.timeout.ms": "2147483647",
+    "kafka.max.block.ms": "300000",
+    "kafka.linger.ms": "5",
+    "kafka.batch.size": "65536",
+}
+_FIXED = ("kafka.acks", "kafka.enable.idempotence", "kafka.delivery.timeout.ms")
+
+_V1_SOURCES = "spark.sql.sources.useV1SourceList"
+_MOST_COUNTED = 1 << 19  # keys of Spark's sketch
+
+
+@dataclass(frozen=True)
+class Gateway:
+    """Writes a stream to a Kafka topic: hot keys where they balance, all others by hash.
+
+    Every batch is one pass over its rows by Spark's own expressions and Spark's own Kafka sink; the
+    batch's most frequent keys are counted on the way. After a batch, the policy decides by the counts
+    and the clock; moves are written down with the batch's manifest before the next batch uses them.
+
+    Guarantee: a key's messages are written in the order of the source, to one partition at a time;
+    every move is announced by markers (`evenflow.ordering`) that come before the batch's messages in
+    every partition. A batch that is run again, after a crash at any moment, writes the same records
+    with the same positions, sets and markers, so that a reader knows what it has seen. A restarted
+    gateway goes on with the hot keys, sizes and message sets that it had.
+
+    Parameters:
+        bootstrap: the brokers' address.
+        topic: to write to. It has as many partitions as the policy.
+        policy: which keys are hot, and where they go.
+        interval: seconds between two decisions.
+        window: seconds of a counting window; the interval if not given.
+        gateways: how many gateways share the stream, each with its own checkpoint.
+        index: which of them this is, from 0. It writes the keys that it owns, and no others.
+        options: of Spark's Kafka sink, such as "kafka.compression.type".
+        clock: tells the time in seconds.
+
+    Example:
+        >>> gateway = Gateway("localhost:9092", "clicks-balanced", HotKeys(12, threshold=1e-3))
+        >>> query = gateway.start(read_topic(spark, "localhost:9092", "clicks"),
+        ...                       "checkpoints/gateway", rows=TOPIC_ROWS)  # doctest: +SKIP
+
+    Paper: "Load balancing and generalized split state reconciliation in event driven systems"
+    (SMALOPS), §II.
+    """
+
+    bootstrap: str
+    topic: str
+    policy: HotKeys
+    interval: float = 10.0
+    window: float | None = None
+    gateways: int = 1
+    index: int = 0
+    options: Mapping[str, str] = field(default_factory=dict)
+    clock: Callable[[], float] = time.time
+
+    def __post_init__(self) -> None:
+        check_positive("the decision interval", self.interval)
+        check_positive("the counting window", self.counting_window)
+        check_whole("the number of gateways", self.gateways, 1)
+        if not 0 <= self.index < self.gateways:
+            raise InputError(
+                f"the gateway's index is {self.index}, and there are {self.gateways} gateways: give a "
+                f"number from 0 to {self.gateways - 1}, another one to each"
+            )
+        for name in _FIXED:
+            if self.options.get(name, PRODUCER[name]) != PRODUCER[name]:
+                raise InputError(
+                    f"{name} is {self.options[name]!r} and must be {PRODUCER[name]!r}, because the "
+                    "order of messages rests on it; leave it out"
+                )
+
+    @property
+    def counting_window(self) -> float:
+        return self.interval if self.window is None else self.window
+
+    def start(
+        self,
+        df: DataFrame,
+        checkpoint: str | os.PathLike[str],
+        rows: Rows | None = None,
+        *,
+        every: str | None = None,
+        available_now: bool = False,
+        name: str | None = None,
+        on_batch: Callable[[Mapping[str, Any]], object] | None = None,
+        keep: int = 10,
+    ) -> Query:
+        """Start the streaming query.
+
+        Parameters:
+            df: a stream.
+            checkpoint: a directory for the gateway's state and Spark's own progress; a gateway that
+                finds one goes on where it ended. Refused if it is another topic's.
+            rows: which columns are key, value and order.
+            every: how often a batch begins ("5 seconds"); None for as soon as the last one is done.
+            available_now: take what there is and end.
+            name: of the query, for Spark's own displays.
+            on_batch: called with the metrics of every batch, once it is committed.
+            keep: how many old versions of the state to keep.
+        """
+        rows = rows or Rows()
+        if not df.isStreaming:
+            raise InputError("this DataFrame is no stream; read it with spark.readStream")
+        if every is not None and available_now:
+            raise InputError("give `every` or `available_now`, not both")
+        check_session(df.sparkSession)
+        _check_rows(df, rows)
+        found = partitions_of(self.bootstrap, self.topic)
+        if found != self.policy.partitions:
+            raise InputError(
+                f"the topic {self.topic!r} has {found} partitions, and the gateway was told "
+                f"{self.policy.partitions}: tell it {found}"
+            )
+        path = str(local_path(os.fspath(checkpoint)))
+        state = Checkpoint.open(path, self.identity)
+        lock = state.lock()
+        try:
+            differences = state.differences(self.identity)
+            if differences:
+                raise InputError(
+                    f"the checkpoint {path} belongs to another gateway ({'; '.join(differences)}); "
+                    "start this one with a checkpoint of its own"
+                )
+            drop_unfinished(Path(path) / "spark")
+            writer = df.writeStream.foreachBatch(_Loop(self, path, rows, on_batch, keep))
+            writer = writer.option("checkpointLocation", os.path.join(path, "spark"))
+            writer = writer.queryName(name or f"gateway to {self.topic} ({state.query[:8]})")
+            if available_now:
+                writer = writer.trigger(availableNow=True)
+            elif every is not None:
+                writer = writer.trigger(processingTime=every)
+            return Query(writer.start(), path, lock, self.policy.partitions)
+        except BaseException:
+            lock.release()
+            raise
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What must be the same for a checkpoint to be used: it decides where keys are at home."""
+        return {
+            "gateway": {
+                "topic": self.topic,
+                "partitions": self.policy.partitions,
+                "seed": self.policy.seed,
+                "gateways": self.gateways,
+                "index": self.index,
+            }
+        }
+
+
+def read_topic(
+    spark: SparkSession,
+    bootstrap: str,
+    topic: str,
+    *,
+    most: int | None = 1_000_000,
+    options: Mapping[str, str] | None = None,
+) -> DataFrame:
+    """A stream of all messages of a topic, for `Gateway.start` with `TOPIC_ROWS`.
+
+    Parameters:
+        spark: a session with Spark's Kafka connector (`artifacts.connector_jars`).
+        bootstrap: the brokers' address.
+        topic: whose messages of one key are in one partition; that is what Kafka's own producers do.
+        most: messages in a batch.
+        options: of Spark's Kafka source.
+    """
+    settings = {"startingOffsets": "earliest", "includeHeaders": "true", **(options or {})}
+    for refused in ("minPartitions", "maxRecordsPerPartition"):
+        if refused in settings:
+            raise InputError(
+                f"{refused} would have a topic's partition read by several tasks at once, and a key's "
+                "messages would lose their order; leave it out"
+            )
+    if most is not None:
+        settings["maxOffsetsPerTrigger"] = str(most)
+    reader = spark.readStream.format("kafka").option("kafka.bootstrap.servers", bootstrap)
+    return reader.option("subscribe", topic).options(**settings).load()
+
+
+#: How the rows of `read_topic` are to be sent.
+TOPIC_ROWS = Rows("key", "value", ("partition", "offset"), "headers", in_order=True)
+
+
+@dataclass(frozen=True)
+class _Loop:
+    """What `foreachBatch` is given."""
+
+    gateway: Gateway
+    path: str
+    rows: Rows
+    on_batch: Callable[[Mapping[str, Any]], object] | None
+    keep: int
+
+    def __call__(self, df: DataFrame, batch: int) -> None:
+        steps = Steps()
+        gateway, policy = self.gateway, self.gateway.policy
+        checkpoint = Checkpoint.open(self.path)
+        last = checkpoint.last()
+        if last is not None and last.batch >= batch:
+            return  # committed; the driver died before Spark knew
+        expected = 0 if last is None else last.batch + 1
+        if batch != expected:
+            raise InputError(
+                f"Spark is at batch {batch} and the gateway in {self.path} at batch {expected}: one of "
+                "the two was changed by hand; restore the whole checkpoint directory"
+            )
+        if last is None:
+            state = GatewayState.start(policy, gateway.clock())
+        else:
+            state = GatewayState.from_json(last.plan, policy)
+        writer = writer_number(checkpoint.query)
+        moves, routes = state.moves, state.routes()
+        steps.done("plan")
+        session = df.sparkSession
+        if moves:
+            markers = marker_rows(session, moves, writer, batch, policy.partitions)
+            self._write(markers)
+        steps.done("markers")
+        counted = self._sent(df, routes, writer, batch)
+        steps.done("messages")
+        state = advanced(
+            policy,
+            state,
+            counted,
+            gateway.clock(),
+            gateway.counting_window,
+            gateway.interval,
+            batch + 1,
+        )
+        metrics = {
+            "batch": batch,
+            "rows": counted.total,
+            "moves": len(moves),
+            "moved": {r.name.lower(): sum(m.reason == r for m in moves) for r in Reason},
+            "hot_keys": len(state.hot.keys),
+            "away": len(routes),
+            "sizes": policy.sizes(state.hot).tolist(),
+        }
+        steps.done("decide")
+        checkpoint.commit(Manifest(batch=batch, plan=state.to_json(policy), metrics=metrics))
+        steps.done("commit")
+        metrics = {**metrics, "began": steps.began, "durations": steps.seconds}
+        append_metrics(checkpoint.directory, metrics)
+        if batch % COLLECT_EVERY == COLLECT_EVERY - 1:
+            checkpoint.retain(self.keep)
+            checkpoint.collect_garbage()
+        if self.on_batch is not None:
+            self.on_batch(metrics)
+
+    def _sent(self, df: DataFrame, routes: Sequence[Any], writer: int, epoch: int) -> Counted:
+        """Write a batch's messages; what was counted of them on the way."""
+        from pyspark.sql import Observation
+        from pyspark.sql import functions as F
+
+        gateway, policy = self.gateway, self.gateway.policy
+        rows = self.rows.selected(df)
+        rows = own_rows(rows, gateway.gateways, gateway.index, policy.seed)
+        listed, tracked = _sketch_sizes(policy.threshold)
+        seen = Observation()
+        rows = rows.observe(
+            seen,
+            F.count(F.lit(1)).alias("rows"),
+            F.call_function("approx_top_k", countable(rows), F.lit(listed), F.lit(tracked)).alias(
+                "top"
+            ),
+        )
+        rows = placed(rows, routes, policy.partitions, policy.seed)
+        if not self.rows.in_order:
+            rows = in_sequence(rows, policy.partitions, len(self.rows.order))
+        self._write(with_headers(rows, writer, epoch))
+        return _counted(seen.get)
+
+    def _write(self, rows: DataFrame) -> None:
+        session = rows.sparkSession
+        # Only by its newer interface does Spark's sink let a batch be observed. `foreachBatch` has a
+        # session of its own, so that this setting is nobody else's.
+        older = session.conf.get(_V1_SOURCES) or ""
+        session.conf.set(_V1_SOURCES, ",".join(s for s in older.split(",") if s.strip() != "kafka"))
+        options = {
+            **PRODUCER,
+            **self.gateway.options,
+            "kafka.bootstrap.servers": self.gateway.bootstrap,
+            "topic": self.gateway.topic,
+        }
+        rows.write.format("kafka").options(**options).mode("append").save()
+
+
+def writer_number(query: str) -> int:
+    """A gateway's number as a writer, of 40 bits, from its checkpoint's name: a gateway that begins
+    anew with another checkpoint, and with batch 0, is another writer to readers.
+
+    Example:
+        >>> writer_number("00000000ff0000000000000000000000")
+        255
+    """
+    return int(query[:10], 16)
+
+
+def _sketch_sizes(threshold: float) -> tuple[int, int]:
+    """How many keys of a batch are listed, and how many its sketch follows, so that a key with a tenth
+    of the threshold is listed and its count is right to a fraction of that."""
+    listed = min(max(1024, int(10 / threshold) if threshold > 0 else _MOST_COUNTED), _MOST_COUNTED)
+    return listed, min(4 * listed, _MOST_COUNTED)
+
+
+def _counted(told: Mapping[str, Any]) -> Counted:
+    import base64
+
+    found = [(row["item"], row["count"]) for row in told["top"] or () if row["item"] is not None]
+    found.sort(key=lambda one: (-one[1], one[0]))
+    keys = [base64.b64decode(item) for item, _ in found]
+    return Counted(keys, [count for _, count in found], int(told["rows"]))
+
+
+def _check_rows(df: DataFrame, rows: Rows) -> None:
+    names = [rows.key, rows.value, *rows.order, *([rows.headers] if rows.headers else [])]
+    check_columns(df, names, "the gateway")
+    for what, name in (("key", rows.key), ("value", rows.value)):
+        kind = df.schema[name].dataType.simpleString()
+        if kind not in ("string", "binary"):
+            raise InputError(
+                f"the {what} column {name!r} is of type {kind}, and Kafka takes text or bytes: "
+                f"cast it by df.withColumn({name!r}, F.col({name!r}).cast('string'))"
+            )
+    if rows.in_order and len(rows.order) != 2:
+        raise InputError(
+            f"rows that come in order are told by two columns, their source's number and their place "
+            f"in it; got {', '.join(rows.order) or 'none'}"
+        )

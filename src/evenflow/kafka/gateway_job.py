@@ -1,0 +1,162 @@
+"""A whole gateway job, as the command line starts it: source, topic, session, query."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from evenflow.kafka.gateway import TOPIC_ROWS, Gateway, read_topic
+from evenflow.kafka.gateway_rows import Rows
+from evenflow.kafka.gateway_topics import ensure_topic, partitions_of
+from evenflow.model import InputError
+from evenflow.planning.hot_keys import HotKeys
+from evenflow.spark.columns import check_columns
+from evenflow.spark.file_job import explained, input_format
+from evenflow.spark.query import Query
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_PLACE_IN_FILES = ("file_modification_time", "file_path", "row_index")
+
+
+@dataclass(frozen=True)
+class GatewayJob:
+    """What is read, and where it is written.
+
+    Parameters:
+        source: a topic, or a directory of Parquet, JSON or CSV files.
+        bootstrap: the broker's address.
+        topic: to write to; made if it is not there and `partitions` is given.
+        partitions: of that topic.
+        key, value: columns of files; without `value`, the whole row as JSON.
+        order: columns of files by which rows are ordered; without them, Parquet files are read one
+            after the other, by age.
+        most: messages, or files, in a batch.
+    """
+
+    source: str
+    bootstrap: str
+    topic: str
+    partitions: int | None = None
+    key: str | None = None
+    value: str | None = None
+    order: tuple[str, ...] = ()
+    most: int | None = None
+
+    @property
+    def from_files(self) -> bool:
+        return "/" in self.source or Path(self.source).is_dir()
+
+    def __post_init__(self) -> None:
+        given = {"--key": self.key, "--value": self.value, "--order": self.order}
+        if self.from_files and self.key is None:
+            raise InputError(
+                f"{self.source} is a directory of files; say which column is the --key"
+            )
+        if not self.from_files and any(given.values()):
+            named = next(option for option, value in given.items() if value)
+            raise InputError(f"{named} is for files, and {self.source!r} is a topic; leave it out")
+        if self.source == self.topic:
+            raise InputError(f"the gateway cannot read and write the same topic, {self.topic!r}")
+
+    def ready(self) -> int:
+        """The number of partitions of the topic, which is there from now on."""
+        if not self.from_files:
+            partitions_of(self.bootstrap, self.source)
+        return ensure_topic(self.bootstrap, self.topic, self.partitions)
+
+    def start(
+        self,
+        spark: SparkSession,
+        gateway: Gateway,
+        checkpoint: Path,
+        *,
+        once: bool = False,
+        every: str | None = None,
+        on_batch: Callable[[Mapping[str, Any]], object] | None = None,
+    ) -> Query:
+        """Start it on a session that has Spark's Kafka connector."""
+        with explained():
+            if self.from_files:
+                df, rows = self._files(spark)
+            else:
+                df = read_topic(spark, self.bootstrap, self.source, most=self.most or 1_000_000)
+                rows = TOPIC_ROWS
+            return gateway.start(
+                df, checkpoint, rows, available_now=once, every=every, on_batch=on_batch
+            )
+
+    def _files(self, spark: SparkSession) -> tuple[DataFrame, Rows]:
+        from pyspark.sql import functions as F
+
+        kind = input_format(Path(self.source)).lower()
+        if kind != "parquet" and not self.order:
+            raise InputError(
+                f"{self.source} has {kind.upper()} files, whose rows have no numbers; say by which "
+                "column they are ordered, with --order"
+            )
+        options = {"header": "true"} if kind == "csv" else {}
+        schema = spark.read.format(kind).options(**options).load(self.source).schema
+        reader = spark.readStream.format(kind).options(**options).schema(schema)
+        if self.most is not None:
+            reader = reader.option("maxFilesPerTrigger", self.most)
+        df = reader.load(self.source)
+        assert self.key is not None
+        named = (self.key, *self.order, *([] if self.value is None else [self.value]))
+        check_columns(df, named, self.source)
+        value = F.to_json(F.struct("*")) if self.value is None else F.col(f"`{self.value}`")
+        places = [F.col(f"`{name}`") for name in self.order] or [
+            F.col(f"_metadata.{name}") for name in _PLACE_IN_FILES
+        ]
+        rows = df.select(
+            _text_or_bytes(df, self.key).alias("key"),
+            (value if self.value is None else _text_or_bytes(df, self.value)).alias("value"),
+            *(place.alias(f"place{i}") for i, place in enumerate(places)),
+        )
+        return rows, Rows("key", "value", tuple(f"place{i}" for i in range(len(places))))
+
+
+def connected_session(master: str | None, settings: Mapping[str, Any]) -> Any:
+    """A context manager: a session with Spark's Kafka connector."""
+    from evenflow.kafka.artifacts import connector_jars
+    from evenflow.spark.session import running_session
+
+    jars = ",".join(str(jar) for jar in connector_jars())
+    return running_session(master, "evenflow gateway", **{"spark.jars": jars, **settings})
+
+
+def make_gateway(
+    job: GatewayJob,
+    partitions: int,
+    *,
+    threshold: float,
+    interval: float,
+    window: float | None,
+    gateways: int,
+    index: int,
+    seed: int,
+    cooling: float,
+    least: int,
+    options: Mapping[str, str],
+) -> Gateway:
+    """The gateway of a job, once it is known how many partitions there are."""
+    policy = HotKeys(
+        partitions,
+        threshold=threshold,
+        least=least,
+        cooling=cooling,
+        window_seconds=interval if window is None else window,
+        seed=seed,
+    )
+    return Gateway(
+        job.bootstrap, job.topic, policy, interval, window, gateways, index, dict(options)
+    )
+
+
+def _text_or_bytes(df: DataFrame, name: str) -> Any:
+    column = df[f"`{name}`"]
+    kind = df.schema[name].dataType.simpleString()
+    return column if kind in ("string", "binary") else column.cast("string")

@@ -1,0 +1,225 @@
+"""The rows of a batch on their way to Kafka: partition and headers, by Spark's own expressions.
+
+No row visits Python. The bytes are those of `evenflow.ordering.headers`; tests compare them.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from evenflow.kafka.gateway_state import KeyMove, Route
+from evenflow.ordering import MESSAGE, batch_markers
+from evenflow.ordering.headers import POSITION, VERSION
+from evenflow.spark.job import FINGERPRINT, WORKER, quoted
+from evenflow.spark.native_routing import routed_by_owner
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+LANE_BITS = 24  #: of a writer's number: which source within the gateway
+MARKERS = 0  #: the lane of markers
+SORTED = 1  #: the lane of rows that the gateway has sorted
+
+_LEVEL_1 = (
+    0x5EED  #: sets the hash that chooses the gateway apart from the one that chooses partitions
+)
+_ROW_OF_TASK = (1 << 33) - 1  # the part of `monotonically_increasing_id` that counts a task's rows
+_LONGEST_TRACKED = 512  # bytes of a key; longer ones go by hash
+
+_COLUMNS = ("key", "value", "headers", "lane", "sequence")
+_TABLE = "key binary, moved_to int, set bigint"
+
+
+@dataclass(frozen=True)
+class Rows:
+    """What of a DataFrame is to be sent, and in which order.
+
+    Parameters:
+        key, value: columns, of text or bytes.
+        order: columns by which a key's rows are ordered.
+        headers: a column of headers to send along, as Spark's Kafka source has it; None for none.
+        in_order: the rows come in that order as they are. The first of the two order columns is then a
+            small number that names a source, each read by one task from front to back; the second is
+            a number that grows. So it is with a Kafka topic's `partition` and `offset`.
+    """
+
+    key: str = "key"
+    value: str = "value"
+    order: tuple[str, ...] = ()
+    headers: str | None = None
+    in_order: bool = False
+
+    def selected(self, df: DataFrame) -> DataFrame:
+        """Only what is needed, under names of our own."""
+        from pyspark.sql import functions as F
+
+        def column(name: str) -> Column:
+            return df[quoted(name)]
+
+        chosen = [
+            column(self.key).cast("binary").alias("key"),
+            column(self.value).cast("binary").alias("value"),
+        ]
+        if self.headers is not None:
+            chosen.append(column(self.headers).alias("headers"))
+        if self.in_order:
+            lane, sequence = self.order
+            chosen.append((column(lane).cast("bigint") + F.lit(SORTED + 1)).alias("lane"))
+            chosen.append(column(sequence).cast("bigint").alias("sequence"))
+        else:
+            chosen += [column(name).alias(f"order{i}") for i, name in enumerate(self.order)]
+        return df.select(*chosen)
+
+
+def own_rows(rows: DataFrame, gateways: int, index: int, seed: int) -> DataFrame:
+    """The rows whose keys this gateway owns: level 1 routing, by another hash."""
+    if gateways == 1:
+        return rows
+    from pyspark.sql import functions as F
+
+    columns = rows.columns
+    chosen = routed_by_owner(rows, ["key"], gateways, seed ^ _LEVEL_1)
+    return chosen.where(F.col(WORKER) == index).select(*columns)
+
+
+def countable(rows: DataFrame) -> Column:
+    """A row's key as text, for Spark's sketch, which knows no bytes; null where it is not counted."""
+    from pyspark.sql import functions as F
+
+    key = rows["key"]
+    return F.when(F.length(key) <= _LONGEST_TRACKED, F.base64(key))
+
+
+def placed(rows: DataFrame, routes: Sequence[Route], partitions: int, seed: int) -> DataFrame:
+    """The rows with `partition` and `set`: by the table where it has the key, else by hash.
+
+    Rows without a key have no order, and go to all partitions in turn.
+    """
+    from pyspark.sql import functions as F
+
+    columns = rows.columns
+    by_hash = routed_by_owner(rows, ["key"], partitions, seed)
+    anywhere = F.pmod(
+        F.col("sequence") if "sequence" in columns else F.xxhash64("value"), partitions
+    )
+    partition, number = F.col(WORKER), F.lit(0).cast("bigint")
+    if routes:
+        table = _table(rows.sparkSession, routes)
+        by_hash = by_hash.join(F.broadcast(table), "key", "left")
+        partition = F.coalesce(F.col("moved_to"), partition)
+        number = F.coalesce(F.col("set"), number)
+    partition = F.when(F.col("key").isNull(), anywhere.cast("int")).otherwise(partition)
+    return by_hash.select(*columns, partition.alias("partition"), number.alias("set"))
+
+
+def in_sequence(rows: DataFrame, partitions: int, orders: int) -> DataFrame:
+    """Placed rows, brought to one task a partition and sorted, with their numbers as `sequence`.
+
+    The order is total, so that a batch that is run again has every row at its place again: rows that
+    `order` does not tell apart are sorted by their content.
+    """
+    from pyspark.sql import functions as F
+
+    by = [f"order{i}" for i in range(orders)]
+    rows = rows.repartitionById(partitions, F.col("partition"))
+    rows = rows.sortWithinPartitions(*by, "key", "value")
+    number = F.monotonically_increasing_id().bitwiseAND(F.lit(_ROW_OF_TASK))
+    return rows.withColumn("sequence", number).withColumn("lane", F.lit(SORTED).cast("bigint"))
+
+
+def with_headers(rows: DataFrame, writer: int, epoch: int) -> DataFrame:
+    """What Spark's sink is given: key, value, partition and headers."""
+    from pyspark.sql import functions as F
+
+    # A number cast to bytes is big-endian, which Spark allows outside of its ANSI mode only.
+    session = rows.sparkSession
+    ansi = session.conf.get("spark.sql.ansi.enabled")
+    session.conf.set("spark.sql.ansi.enabled", "false")
+    try:
+        position = F.concat(
+            F.lit(bytes([VERSION, MESSAGE])),
+            (F.col("lane") + F.lit(_signed(writer << LANE_BITS))).cast("binary"),
+            F.lit(struct.pack(">Q", epoch)),
+            F.col("sequence").cast("binary"),
+            F.col("set").cast("binary"),
+        )
+        own = F.array(F.struct(F.lit(POSITION).alias("key"), position.alias("value")))
+        if "headers" in rows.columns:
+            theirs = F.filter("headers", lambda h: ~h["key"].startswith("evenflow-"))
+            own = F.when(F.col("headers").isNull(), own).otherwise(F.concat(theirs, own))
+        return rows.select("key", "value", "partition", own.alias("headers"))
+    finally:
+        session.conf.set("spark.sql.ansi.enabled", ansi)
+
+
+def marker_rows(
+    session: SparkSession, moves: Sequence[KeyMove], writer: int, epoch: int, partitions: int
+) -> DataFrame:
+    """The markers of a batch's moves, in the order in which one task must write them."""
+    from pyspark.sql import functions as F
+
+    both = batch_markers(
+        lane_of(writer, MARKERS),
+        epoch,
+        np.array([move.source for move in moves], np.int32),
+        np.array([move.target for move in moves], np.int32),
+        np.array([move.previous for move in moves], np.uint64),
+        partitions,
+    )
+    n = len(both.partition)
+    keys = pa.array([move.key for move in moves], pa.binary())
+    table = pa.table(
+        {
+            "i": pa.array(range(n), pa.int32()),
+            "key": keys.take(pa.array(both.move)),
+            "partition": pa.array(both.partition),
+            "headers": both.headers,
+        }
+    )
+    rows = session.createDataFrame(table).coalesce(1).sortWithinPartitions("i")
+    return rows.select("key", F.lit(None).cast("binary").alias("value"), "partition", "headers")
+
+
+def lane_of(writer: int, lane: int) -> int:
+    """The number that records of one source of a gateway carry as their writer.
+
+    Example:
+        >>> lane_of(3, 2) - lane_of(3, 1)
+        1
+    """
+    return (writer << LANE_BITS) + lane
+
+
+def _table(session: SparkSession, routes: Sequence[Route]) -> DataFrame:
+    table = pa.table(
+        {
+            "key": pa.array([route.key for route in routes], pa.binary()),
+            "moved_to": pa.array([route.partition for route in routes], pa.int32()),
+            "set": pa.array([route.set for route in routes], pa.int64()),
+        }
+    )
+    return session.createDataFrame(table)
+
+
+def _signed(word: int) -> int:
+    return word - (1 << 64) if word >> 63 else word
+
+
+__all__ = [
+    "FINGERPRINT",
+    "LANE_BITS",
+    "Rows",
+    "countable",
+    "in_sequence",
+    "lane_of",
+    "marker_rows",
+    "own_rows",
+    "placed",
+    "with_headers",
+]

@@ -1,0 +1,381 @@
+"""The gateway on Spark: order, moves, replay, restart, several gateways."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections import defaultdict
+from dataclasses import replace
+from itertools import count
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from evenflow.kafka.gateway_state import Counted, GatewayState, advanced
+from evenflow.model import InputError
+from evenflow.ordering import Header, pack
+from evenflow.planning.hot_keys import HotKeys
+from gateway_log import written
+from kafka_topics import consumed, end_offsets, new_topic, produced
+
+PARTITIONS = 4
+POLICY = HotKeys(PARTITIONS, threshold=0.02)
+
+
+def clock_that_jumps(seconds=11.0):
+    """Every look at it is a decision interval later."""
+    ticks = count()
+    return lambda: next(ticks) * seconds
+
+
+def stream(n, seed=0, keys=200, shift=0):
+    """Skewed keys with numbered values, dealt to source partitions by key, in four drifting parts."""
+    rng = np.random.default_rng(seed)
+    drawn = (rng.zipf(1.4, n) + np.arange(n) * 4 // n * 3 + shift) % keys
+    return [(b"key-%d" % k, b"%d" % i, int(k) % 3) for i, k in enumerate(drawn)]
+
+
+def sent_values(messages):
+    """Each key's values in the order sent."""
+    found = defaultdict(list)
+    for key, value, *_ in messages:
+        found[key].append(value)
+    return dict(found)
+
+
+@pytest.fixture(scope="module")
+def source(broker):
+    messages = stream(6000)
+    topic = new_topic(broker, 3)
+    produced(broker, topic, messages)
+    return topic, messages
+
+
+def run_gateway(spark, broker, source, target, checkpoint, most=600, **changes):
+    from evenflow.kafka.gateway import TOPIC_ROWS, Gateway, read_topic
+
+    settings = {"policy": POLICY, "clock": clock_that_jumps(), **changes}
+    gateway = Gateway(broker.bootstrap, target, **settings)
+    query = gateway.start(
+        read_topic(spark, broker.bootstrap, source, most=most),
+        checkpoint,
+        TOPIC_ROWS,
+        available_now=True,
+    )
+    assert query.wait(120)
+    return query.metrics()
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_a_keys_messages_are_written_in_the_order_of_the_source(spark, broker, source, tmp_path):
+    topic, messages = source
+    target = new_topic(broker, PARTITIONS)
+    metrics = run_gateway(spark, broker, topic, target, tmp_path, most=1000)
+    found = written(consumed(broker, target))
+    assert found.values == sent_values(messages)
+    assert found.duplicates == 0
+    assert found.moves > 5
+    assert found.moves == sum(m["moves"] for m in metrics)
+    assert {name for m in metrics for name, n in m["moved"].items() if n} >= {"hot", "cooled"}
+    assert sum(m["rows"] for m in metrics) == len(messages)
+    assert max(m["hot_keys"] for m in metrics) <= 1 / POLICY.threshold
+    sizes = end_offsets(broker, target)
+    assert sum(sizes) == len(messages) + found.markers
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_rows_that_come_in_no_order_are_sorted(spark, broker, tmp_path):
+    from evenflow.kafka.gateway import Gateway
+    from evenflow.kafka.gateway_rows import Rows
+
+    messages = stream(3000, seed=1)
+    folder = tmp_path / "files"
+    folder.mkdir()
+    for i in range(3):
+        part = messages[i * 1000 : (i + 1) * 1000]
+        at = np.random.default_rng(i).permutation(1000)
+        table = pa.table(
+            {
+                "who": [part[j][0].decode() for j in at],
+                "what": [part[j][1] for j in at],
+                "place": at + i * 1000,
+            }
+        )
+        pq.write_table(table, folder / f"{i}.parquet", row_group_size=100)
+        os.utime(folder / f"{i}.parquet", (i, i))
+    target = new_topic(broker, PARTITIONS)
+    reader = spark.readStream.schema("who string, what binary, place long")
+    files = reader.option("maxFilesPerTrigger", 1).parquet(str(folder))
+    gateway = Gateway(broker.bootstrap, target, POLICY, clock=clock_that_jumps())
+    rows = Rows("who", "what", ("place",))
+    query = gateway.start(files, tmp_path / "ckpt", rows, available_now=True)
+    assert query.wait(120)
+    found = written(consumed(broker, target))
+    assert found.values == sent_values(messages)
+    assert found.moves > 0
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.parametrize("sorted_by_us", [False, True])
+def test_a_batch_that_is_run_again_writes_the_same_records(
+    spark, broker, source, tmp_path, sorted_by_us, monkeypatch
+):
+    from evenflow.kafka import gateway as module
+
+    topic, messages = source
+    target = new_topic(broker, PARTITIONS)
+    if sorted_by_us:
+        rows = replace(module.TOPIC_ROWS, in_order=False)
+        monkeypatch.setattr(module, "TOPIC_ROWS", rows)
+    run_gateway(spark, broker, topic, target, tmp_path, most=1500)
+    before = end_offsets(broker, target)
+    last = max((tmp_path / "evenflow" / "manifests").glob("*.json"))
+    batch = int(last.stem)
+    last.unlink()  # as if the driver had died before it could commit the last batch
+    (tmp_path / "spark" / "commits" / str(batch)).unlink()
+    (tmp_path / "spark" / "commits" / f".{batch}.crc").unlink(missing_ok=True)
+    run_gateway(spark, broker, topic, target, tmp_path, most=1500)
+    log = consumed(broker, target)
+    again = [m for p, part in enumerate(log) for m in part[before[p] :]]
+    found = written(log)  # compares what is written again with what was written before
+    assert found.duplicates == len(again) > 5
+    assert found.values == sent_values(messages)
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_a_restarted_gateway_goes_on_with_what_it_had(spark, broker, tmp_path):
+    messages = stream(4000, seed=2)
+    one, two = new_topic(broker, PARTITIONS), new_topic(broker, PARTITIONS)
+    topic = new_topic(broker, 3)
+    ticks = clock_that_jumps()
+    produced(broker, topic, messages[:2000])
+    run_gateway(spark, broker, topic, one, tmp_path / "one", most=500, clock=ticks)
+    produced(broker, topic, messages[2000:])
+    run_gateway(spark, broker, topic, one, tmp_path / "one", most=500, clock=ticks)
+    run_gateway(spark, broker, topic, two, tmp_path / "two", most=500)
+    found, whole = written(consumed(broker, one)), written(consumed(broker, two))
+    assert found.values == whole.values == sent_values(messages)
+    assert found.moves > 0
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_each_gateway_writes_the_keys_that_it_owns_and_no_others(spark, broker, source, tmp_path):
+    topic, messages = source
+    target = new_topic(broker, PARTITIONS)
+    keys = []
+    for index in range(2):
+        run_gateway(
+            spark, broker, topic, target, tmp_path / f"{index}", 3000, gateways=2, index=index
+        )
+        keys.append({m.key() for part in consumed(broker, target) for m in part})
+    found = written(consumed(broker, target))
+    assert found.values == sent_values(messages)
+    assert 0 < len(keys[0]) < len(keys[1]) == len(found.values)
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_messages_without_a_key_go_to_all_partitions_and_headers_are_kept(spark, broker, tmp_path):
+    topic, target = new_topic(broker, 1), new_topic(broker, PARTITIONS)
+    produced(broker, topic, [(None, b"%d" % i, 0, [("trace", b"%d" % i)]) for i in range(40)])
+    run_gateway(spark, broker, topic, target, tmp_path)
+    log = consumed(broker, target)
+    assert [len(part) for part in log] == [10] * PARTITIONS
+    for message in (m for part in log for m in part):
+        assert message.headers()[0] == ("trace", message.value())
+    assert sorted(written(log).values[None], key=int) == [b"%d" % i for i in range(40)]
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_a_checkpoint_of_another_topic_or_partition_count_is_refused(spark, broker, tmp_path):
+    topic = new_topic(broker, 1)
+    produced(broker, topic, [(b"k", b"v", 0)])
+    target, other, more = (new_topic(broker, n) for n in (PARTITIONS, PARTITIONS, 5))
+    run_gateway(spark, broker, topic, target, tmp_path)
+    with pytest.raises(InputError, match=r"belongs to another gateway .*" + other):
+        run_gateway(spark, broker, topic, other, tmp_path)
+    with pytest.raises(InputError, match="has 5 partitions, and the gateway was told 4"):
+        run_gateway(spark, broker, topic, more, tmp_path)
+    with pytest.raises(InputError, match="has no topic 'nothing'"):
+        run_gateway(spark, broker, topic, "nothing", tmp_path)
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_the_command_makes_the_topic_and_tells_every_batch(spark, broker, source, tmp_path, capsys):
+    from evenflow.cli.app import main
+
+    topic, messages = source
+    target = f"{topic}-balanced"
+    options = ["--from", topic, "--to", target, "--bootstrap", broker.bootstrap, "--once", "--json"]
+    options += ["--checkpoint", str(tmp_path / "ckpt"), "--decision-interval", "10ms"]
+    options += ["--threshold", "0.02", "--most-per-batch", "2500"]
+    assert main(["gateway", *options]) == 2
+    assert "say how many partitions it is to have" in capsys.readouterr().err
+    assert main(["gateway", *options, "--partitions", "4"]) == 0
+    told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert sum(batch["rows"] for batch in told) == len(messages)
+    found = written(consumed(broker, target))
+    assert found.values == sent_values(messages)
+    assert found.moves == sum(batch["moves"] for batch in told)
+    assert main(["gateway", *options, "--partitions", "5"]) == 2
+    assert "has 4 partitions, not 5" in capsys.readouterr().err
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_the_command_takes_files(spark, broker, tmp_path, capsys):
+    from evenflow.cli.app import main
+
+    folder = tmp_path / "files"
+    folder.mkdir()
+    pq.write_table(pa.table({"who": [3, 1, 3, 3], "n": [1, 2, 3, 4]}), folder / "a.parquet")
+    target = f"files-{os.getpid()}"
+    options = ["--from", str(folder), "--key", "who", "--to", target, "--partitions", "2"]
+    options += ["--bootstrap", broker.bootstrap, "--checkpoint", str(tmp_path / "ckpt"), "--once"]
+    assert main(["gateway", *options]) == 0
+    assert "4 messages" in capsys.readouterr().out
+    values = written(consumed(broker, target)).values
+    assert [json.loads(value)["n"] for value in values[b"3"]] == [1, 3, 4]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--from", "a", "--bootstrap", "127.0.0.1:1"], "no Kafka broker answers at 127.0.0.1:1"),
+        (["--from", "a", "--bootstrap", "nowhere"], "a broker's address is HOST:PORT"),
+        (["--from", "b", "--bootstrap", "x:1"], "cannot read and write the same topic"),
+        (["--from", "a", "--bootstrap", "x:1", "--key", "k"], "--key is for files"),
+        (["--from", "./", "--bootstrap", "x:1"], "which column is the --key"),
+        (["--from", "a", "--bootstrap", "x:1", "--once", "--for", "3s"], "not both"),
+        (["--from", "a", "--bootstrap", "x:1", "--for", "soon"], "--for"),
+    ],
+)
+def test_a_mistake_is_said_in_a_line(options, message, tmp_path, capsys):
+    pytest.importorskip("confluent_kafka")
+    from evenflow.cli.app import main
+
+    assert main(["gateway", *options, "--to", "b", "--checkpoint", str(tmp_path)]) == 2
+    told = capsys.readouterr().err
+    assert message in told
+    assert len(told.splitlines()) == 1
+
+
+@pytest.mark.spark
+def test_the_headers_are_those_of_the_ordering_package(spark):
+    from evenflow.kafka.gateway_rows import lane_of, with_headers
+
+    rows = [(b"k", b"v", 3, 5, 7, 2**40), (None, None, 0, 2, 2**50, 0)]
+    schema = "key binary, value binary, partition int, lane bigint, sequence bigint, set bigint"
+    writer = 2**40 - 1
+    made = with_headers(spark.createDataFrame(rows, schema), writer, epoch=9).collect()
+    for row, (_, _, _, lane, sequence, number) in zip(made, rows, strict=True):
+        expected = pack(Header(0, lane_of(writer, lane), 9, sequence, number))
+        assert [(h["key"], bytes(h["value"])) for h in row["headers"]] == expected
+
+
+def some_state(batches=3):
+    state = GatewayState.start(POLICY, 0.0)
+    keys = [b"a", b"b", b"\xff\x00", *(b"%d" % i for i in range(60))]
+    for i in range(batches):
+        counts = [400 - 100 * i, 200, 10 + 300 * i, *([1] * 60)]
+        counted = Counted(keys, counts, sum(counts) + 50)
+        state = advanced(POLICY, state, counted, 11.0 * (i + 1), 10.0, 10.0, i + 1)
+    return state
+
+
+def test_the_state_is_the_same_after_it_was_written_down():
+    state = some_state()
+    plain = json.loads(json.dumps(state.to_json(POLICY)))
+    again = GatewayState.from_json(plain, POLICY)
+    assert again.to_json(POLICY) == state.to_json(POLICY)
+    assert again.routes() == state.routes()
+    assert again.moves == state.moves
+    more = Counted([b"a"], [7], 7)
+    following = [advanced(POLICY, s, more, 50.0, 10.0, 10.0, 9) for s in (some_state(), again)]
+    assert following[0].to_json(POLICY) == following[1].to_json(POLICY)
+
+
+def test_a_key_that_has_cooled_goes_home_and_is_forgotten():
+    state = some_state()
+    assert any(route.set for route in state.routes())
+    away = {route.key: route for route in state.routes() if route.set}
+    cold = Counted([b"%d" % i for i in range(100)], [1] * 100, 100)
+    state = advanced(POLICY, state, cold, 100.0, 10.0, 10.0, 7)
+    assert {move.key for move in state.moves} >= {
+        key for key, route in away.items() if route.partition != _home(key)
+    }
+    for move in state.moves:
+        assert move.target == _home(move.key)
+    assert state.routes() == []
+    assert state.sets == {}
+    state = advanced(POLICY, state, Counted([], [], 0), 200.0, 10.0, 10.0, 8)
+    assert state.names == {}
+    assert state.moves == ()
+
+
+def _home(key):
+    from evenflow.kernels.fingerprints import fingerprint
+
+    return int(POLICY.homes(fingerprint(pa.array([key], pa.binary())))[0])
+
+
+def test_without_a_window_or_interval_over_nothing_moves():
+    state = GatewayState.start(POLICY, 0.0)
+    state = advanced(POLICY, state, Counted([b"a"], [1000], 1000), 5.0, 10.0, 10.0, 1)
+    assert state.moves == ()
+    assert state.routes() == []
+    assert state.names
+
+
+KILLED = """
+import sys
+from evenflow.kafka.artifacts import connector_jars
+from evenflow.kafka.gateway import TOPIC_ROWS, Gateway, read_topic
+from evenflow.planning.hot_keys import HotKeys
+from evenflow.spark.session import local_session
+
+bootstrap, source, target, checkpoint = sys.argv[1:]
+spark = local_session("local[2]", **{"spark.jars": ",".join(map(str, connector_jars()))})
+gateway = Gateway(bootstrap, target, HotKeys(4, threshold=0.02), interval=0.05)
+stream = read_topic(spark, bootstrap, source, most=300)
+query = gateway.start(stream, checkpoint, TOPIC_ROWS, available_now=True,
+                      on_batch=lambda metrics: print(metrics["batch"], flush=True))
+query.wait()
+spark.stop()
+print("done", flush=True)
+"""
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_a_killed_gateway_continues_with_the_same_positions(broker, source, tmp_path):
+    topic, messages = source
+    target = new_topic(broker, PARTITIONS)
+    script = tmp_path / "gateway.py"
+    script.write_text(textwrap.dedent(KILLED))
+    command = [sys.executable, script, broker.bootstrap, topic, target, tmp_path / "ckpt"]
+    told = []
+    for kill_after in (2, 3, None):
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+            for batches, line in enumerate(process.stdout, start=1):
+                told.append(line.strip())
+                if batches == kill_after:
+                    time.sleep(0.15)  # into the midst of the next batch
+                    process.send_signal(signal.SIGKILL)
+                    break
+    assert told[-1] == "done"
+    assert told[2] == str(int(told[1]) + 1) or told[2] == str(int(told[1]) + 2)
+    found = written(consumed(broker, target))
+    assert found.values == sent_values(messages)
