@@ -69,14 +69,15 @@ def consume(
         group=group,
         output_topic=output_topic,
         instance=instance,
-        commit_interval=_seconds("--commit-interval", commit_interval),
+        commit_interval=in_seconds("--commit-interval", commit_interval),
         buffer=buffer,
-        session_timeout=_seconds("--session-timeout", session_timeout),
+        session_timeout=in_seconds("--session-timeout", session_timeout),
+        settings=(("log_level", 2),),  # what the client complains of, this program says itself
     )
-    limit = None if seconds is None else _seconds("--for", seconds)
-    longest_idle = None if idle is None else _seconds("--idle", idle)
+    limit = None if seconds is None else in_seconds("--for", seconds)
+    longest_idle = None if idle is None else in_seconds("--idle", idle)
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="%(message)s")
-    handler = CountPerKey(_seconds("--service-time", service_time, least=0))
+    handler = CountPerKey(in_seconds("--service-time", service_time, least=0))
     consumer = OrderedConsumer(config, handler, buffering=buffering)
 
     def stop(sign: int, frame: FrameType | None) -> None:
@@ -129,7 +130,8 @@ def _line(counts: Any, taken: float | None) -> str:
     )
 
 
-def _seconds(option: str, text: str, least: int = 1) -> float:
+def in_seconds(option: str, text: str, least: int = 1) -> float:
+    """A duration given to an option: 2ms, 10s, "1 minute"."""
     from evenflow.model.durations import microseconds
 
     return microseconds(option, _spelled(text), least) / 1e6

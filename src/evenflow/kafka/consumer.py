@@ -7,19 +7,19 @@ import logging
 import os
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 from uuid import uuid4
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from evenflow.kafka.consumer_changelog import restore
 from evenflow.kafka.consumer_config import ConsumerConfig, ConsumerCounts
+from evenflow.kafka.consumer_loading import Loader
 from evenflow.kafka.consumer_partition import Handler, PartitionWork, StateFormat
 from evenflow.kafka.consumer_pressure import press_back
 from evenflow.kafka.consumer_records import UNKNOWN, pack_done, unpack_done
-from evenflow.kafka.consumer_topics import first_offsets, group_topics, make_group_topics
+from evenflow.kafka.consumer_topics import group_topics, make_group_topics
 from evenflow.kafka.consumer_transaction import Aborted, ConsumerStopped, Transactions
 from evenflow.model import InputError
 from evenflow.ordering import unpack
@@ -30,6 +30,7 @@ _LOG = logging.getLogger(__name__)
 
 _IDLE = 0.01  # seconds to wait for a message; `done` messages are looked for in between
 _MOST_MESSAGES = 10_000  # in one go
+_BEFORE_NEXT_TRY = 0.1  # seconds after a transaction that failed
 
 
 class OrderedConsumer:
@@ -77,13 +78,16 @@ class OrderedConsumer:
         self._clock = clock
         self._stopping = False
         self._works: dict[int, PartitionWork] = {}
+        self._unloaded: set[int] = set()  # partitions that are ours, and not at hand yet
         self._changes = 0  # of the partitions at hand, or of where they are read
         self._since: float | None = None  # the oldest effect that is not committed
+        self._not_before = clock()  # for the next transaction
         self._message_seconds = 0.0  # what one message takes, lately
         self._client = {"bootstrap.servers": config.bootstrap, **dict(config.settings)}
-        self._admin = AdminClient(self._client)
         self.topics = group_topics(config.topic, config.group)
-        self.partitions = make_group_topics(self._admin, self.topics, config.output_topic)
+        self.partitions = make_group_topics(
+            AdminClient(self._client), self.topics, config.output_topic
+        )
         named = config.instance or f"{socket.gethostname()}-{os.getpid()}-{uuid4().hex[:8]}"
         self._transactions = Transactions(
             {
@@ -115,6 +119,7 @@ class OrderedConsumer:
                 "max.poll.interval.ms": max(300_000, int(config.session_timeout * 1000)),
             }
         )
+        self._loader = Loader(self._client, self._data, self.topics, config)
         self._data.subscribe(
             [config.topic],
             on_assign=self._assigned,
@@ -152,6 +157,8 @@ class OrderedConsumer:
     def step(self) -> int:
         """Reads what there is, handles it, commits if it is time; gives the number of records."""
         config = self.config
+        if self._unloaded:
+            self._load_again()
         most = self._most_messages()
         changes = self._changes
         messages = self._data.consume(most, 0)
@@ -178,7 +185,8 @@ class OrderedConsumer:
         return read
 
     def commit(self) -> None:
-        """Commits everything so far. If that fails, it is forgotten and will be read again."""
+        """Commits everything so far. If that fails, it has no effect, and is tried again."""
+        config = self.config
         changed = [work for work in self._works.values() if work.changed]
         self._since = None
         if not changed:
@@ -197,17 +205,19 @@ class OrderedConsumer:
             )
         except Aborted as error:
             self.counts.aborts += 1
-            _LOG.warning("transaction aborted, reading again from what is committed: %s", error)
-            self._reload()
+            _LOG.warning("a transaction was aborted and will be tried again: %s", error)
+            self._since = self._not_before = self._clock() + _BEFORE_NEXT_TRY
+            if not error.surely:
+                self._forget()
             return
         except ConsumerStopped as error:
-            if self.config.instance is not None or not error.fenced:
+            if config.instance is not None or not error.fenced:
                 raise
             # Nobody else has this name, so the broker's timeout ended the transaction.
             self.counts.aborts += 1
             _LOG.warning("the broker ended a transaction that took too long; beginning again")
             self._transactions.restart()
-            self._reload()
+            self._forget()
             return
         self.counts.transactions += 1
         for work in changed:
@@ -216,10 +226,9 @@ class OrderedConsumer:
 
     def close(self, commit: bool = True) -> None:
         """Leaves the group; without `commit`, what is not committed has no effect."""
-        if commit:
-            self.commit()
-        else:
+        if not commit:
             self._works.clear()
+        self.commit()  # if that fails, the next owner does it again
         self._data.close()
         self._control.close()
         self._transactions.close()
@@ -284,7 +293,7 @@ class OrderedConsumer:
         return min(_IDLE, max(0.0, left))
 
     def _due(self) -> bool:
-        if self._since is None:
+        if self._since is None or self._clock() < self._not_before:
             return False
         if any(work.dones for work in self._works.values()):
             return True
@@ -317,10 +326,10 @@ class OrderedConsumer:
         partitions = [place.partition for place in places]
         _LOG.info("assigned: %s", partitions)
         offsets = self._load(partitions)
-        consumer.incremental_assign(
-            [TopicPartition(self.topics.data, p, offset) for p, offset in offsets.items()]
-        )
-        self._assign_control()
+        given = [TopicPartition(self.topics.data, p, offset) for p, offset in offsets.items()]
+        consumer.incremental_assign(given)
+        if given:
+            consumer.resume(given)  # the client may remember a pause of long ago
 
     def _revoked(self, consumer: Consumer, places: list[TopicPartition]) -> None:
         _LOG.info("revoked: %s", [place.partition for place in places])
@@ -335,6 +344,7 @@ class OrderedConsumer:
         self._changes += 1
         for place in places:
             self._works.pop(place.partition, None)
+            self._unloaded.discard(place.partition)
         self._assign_control()
 
     def _assign_control(self) -> None:
@@ -354,72 +364,40 @@ class OrderedConsumer:
         if dones:
             self._assign_control()
 
-    def _reload(self) -> None:
-        """Back to what is committed, for all partitions at hand."""
-        read = {partition: work.next_data for partition, work in self._works.items()}
-        offsets = self._load(list(read))
-        for partition, offset in offsets.items():
-            if read[partition] != self._works[partition].next_data:
-                place = TopicPartition(self.topics.data, partition, offset)
-                self._data.seek(place)
-        self._data.resume([TopicPartition(self.topics.data, partition) for partition in read])
-        self._assign_control()
+    def _forget(self) -> None:
+        """What is at hand may not be what is committed: all partitions are to be loaded again."""
+        self._changes += 1
+        self._unloaded |= self._works.keys()
+        self._works.clear()
         self._since = None
 
-    def _load(self, partitions: list[int]) -> dict[int, int]:
-        """Restores partitions; gives where to read each from."""
+    def _load(self, partitions: Iterable[int]) -> dict[int, int]:
+        """Loads what it can of these partitions; gives where to read each from."""
         self._changes += 1
-        if not partitions:
-            return {}
-        committed = self._committed(partitions)
-        found = restore(
-            self._client, self._admin, self.topics.changelog, partitions, self.config.patience
-        )
-        new = [p for p in partitions if found[p].data_offset == UNKNOWN]
-        if new and not self.config.partial_log:
-            self._refuse_a_partial_log(new)
-        for partition in partitions:
-            saved = found[partition]
-            expected = committed[partition]
-            if expected not in (UNKNOWN, saved.data_offset):
-                raise InputError(
-                    f"partition {partition}: the group's offset is {expected}, and its changelog is "
-                    f"at {saved.data_offset}: somebody else moved the group's offsets. To begin "
-                    f"anew, choose another group, or delete the topics {self.topics.control!r} and "
-                    f"{self.topics.changelog!r} with the group"
-                )
-            self._works[partition] = PartitionWork(
-                partition, self.handler, self._format, saved, self.buffering
-            )
-            self._works[partition].allowance = self.config.buffer
+        wanted = sorted(partitions)
+        self._unloaded.update(wanted)
+        found = self._loader.load(wanted)
+        for partition, saved in found.items():
+            self._unloaded.discard(partition)
+            work = PartitionWork(partition, self.handler, self._format, saved, self.buffering)
+            work.allowance = self.config.buffer
+            self._works[partition] = work
             self.counts.restores += 1
-        return {partition: _from(found[partition].data_offset) for partition in partitions}
+        self._assign_control()
+        return {p: _from(found[p].data_offset if p in found else UNKNOWN) for p in wanted}
 
-    def _committed(self, partitions: list[int]) -> dict[int, int]:
-        """The group's offsets, after all transactions that hold some have ended."""
-        places = [TopicPartition(self.topics.data, partition) for partition in partitions]
-        deadline = time.monotonic() + self.config.patience
-        while True:
+    def _load_again(self) -> None:
+        for partition, offset in self._load(self._unloaded).items():
+            if partition not in self._works:
+                continue
+            place = TopicPartition(self.topics.data, partition, offset)
             try:
-                found = self._data.committed(places, timeout=self.config.patience)
-                for place in found:
-                    if place.error is not None:
-                        raise KafkaException(place.error)
-                return {place.partition: max(place.offset, UNKNOWN) for place in found}
+                self._data.seek(place)
+                self._data.resume([place])
             except KafkaException:
-                if time.monotonic() > deadline:
-                    raise
-                time.sleep(0.1)
-
-    def _refuse_a_partial_log(self, partitions: list[int]) -> None:
-        starts = first_offsets(self._admin, self.topics.data, partitions)
-        cut = {partition: start for partition, start in starts.items() if start > 0}
-        if cut:
-            raise InputError(
-                f"the group {self.config.group!r} is new, and the head of {self.topics.data!r} was "
-                f"deleted (partitions and first offsets: {cut}): a key that moved in the part that "
-                "is gone could wait forever. Set partial_log to begin nevertheless"
-            )
+                # It is on its way to somebody else, or not yet here; a callback will tell.
+                del self._works[partition]
+                self._unloaded.add(partition)
 
 
 def _from(offset: int) -> int:

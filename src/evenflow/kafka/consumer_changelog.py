@@ -6,7 +6,6 @@ import time
 from typing import Any
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
-from confluent_kafka.admin import AdminClient
 
 from evenflow.kafka.consumer_records import Saved, SavedBuilder
 from evenflow.kafka.consumer_topics import end_offsets
@@ -16,7 +15,6 @@ _BATCH = 10_000
 
 def restore(
     settings: dict[str, Any],
-    admin: AdminClient,
     topic: str,
     partitions: list[int],
     patience: float,
@@ -28,14 +26,13 @@ def restore(
     transaction of an earlier one that was killed, and shows only when that one has been aborted.
 
     Parameters:
-        settings: of a consumer; where the broker is, and who asks.
-        admin: to ask where partitions end.
+        settings: of any client.
         topic: the changelog.
         partitions: which of them.
         patience: seconds to wait for open transactions to end.
     """
     builders = {partition: SavedBuilder() for partition in partitions}
-    ends = end_offsets(admin, topic, partitions)
+    ends = end_offsets(settings, topic, partitions)
     open_ends = {partition: end for partition, end in ends.items() if end > 0}
     if open_ends:
         reader = Consumer(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
@@ -68,24 +68,26 @@ def partition_count(admin: AdminClient, topic: str) -> int:
         time.sleep(0.1)
 
 
-def end_offsets(admin: AdminClient, topic: str, partitions: list[int]) -> dict[int, int]:
+def end_offsets(client: dict[str, Any], topic: str, partitions: list[int]) -> dict[int, int]:
     """Where each partition ends, open transactions included."""
-    return _offsets(admin, topic, partitions, OffsetSpec.latest())
+    return _offsets(client, topic, partitions, OffsetSpec.latest())
 
 
-def first_offsets(admin: AdminClient, topic: str, partitions: list[int]) -> dict[int, int]:
+def first_offsets(client: dict[str, Any], topic: str, partitions: list[int]) -> dict[int, int]:
     """Where each partition begins: above 0 if its head was deleted."""
-    return _offsets(admin, topic, partitions, OffsetSpec.earliest())
+    return _offsets(client, topic, partitions, OffsetSpec.earliest())
 
 
 def _offsets(
-    admin: AdminClient, topic: str, partitions: list[int], which: OffsetSpec
+    client: dict[str, Any], topic: str, partitions: list[int], which: OffsetSpec
 ) -> dict[int, int]:
     asked = {TopicPartition(topic, partition): which for partition in partitions}
     deadline = time.monotonic() + 2 * _SECONDS
     while True:
         try:
-            found = admin.list_offsets(
+            # A new client each time: an old one asks for ever by what it knew before a broker was
+            # restarted, and is refused (FENCED_LEADER_EPOCH).
+            found = AdminClient(client).list_offsets(
                 asked,
                 isolation_level=IsolationLevel.READ_UNCOMMITTED,
                 request_timeout=_SECONDS,

@@ -20,7 +20,14 @@ _NO_GROUP = frozenset(
 
 
 class Aborted(Exception):
-    """The transaction had no effect; what it held must be computed again from what is committed."""
+    """The transaction had no effect and may be tried again.
+
+    `surely`: the broker was never asked to commit it. Else, look at what is committed first.
+    """
+
+    def __init__(self, reason: str, surely: bool = True) -> None:
+        super().__init__(reason)
+        self.surely = surely
 
 
 class ConsumerStopped(RuntimeError):
@@ -58,15 +65,16 @@ class Transactions:
             Aborted: nothing happened.
             ConsumerStopped: and nothing will happen any more.
         """
-        producer = self._producer
+        producer, asked = self._producer, False
         try:
             producer.begin_transaction()
             for record in records:
                 self._produce(producer, record)
             self._until_done(producer.send_offsets_to_transaction, offsets, group, _CALL)
+            asked = True
             self._until_done(producer.commit_transaction, _CALL)
         except KafkaException as error:
-            self._give_up(error.args[0])
+            self._give_up(error.args[0], asked)
 
     def restart(self) -> None:
         """A new producer in the place of one that the broker has given up."""
@@ -100,7 +108,7 @@ class Transactions:
                     raise
                 time.sleep(0.02)
 
-    def _give_up(self, error: KafkaError) -> None:
+    def _give_up(self, error: KafkaError, asked: bool) -> None:
         if error.fatal():
             raise ConsumerStopped(
                 f"the broker refuses this consumer's transactions ({error.str()}): another process "
@@ -113,7 +121,7 @@ class Transactions:
                 self._until_done(self._producer.abort_transaction, _CALL)
             except KafkaException as second:
                 self._stop(second.args[0])
-            raise Aborted(error.str()) from None
+            raise Aborted(error.str(), surely=not asked) from None
         self._stop(error)
 
     def _stop(self, error: KafkaError) -> None:

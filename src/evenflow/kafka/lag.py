@@ -1,0 +1,113 @@
+"""How far a group is behind: in messages, and in seconds."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from evenflow.kafka.consumer_topics import end_offsets, first_offsets, partition_count
+from evenflow.model import InputError
+
+_SECONDS = 30.0
+
+
+class PartitionLag(NamedTuple):
+    """What a group has not committed of one partition.
+
+    messages: how many records. seconds: the age of the oldest of them, 0 if there is none; None if it
+    has no time or could not be read. offset: the next one, None if the group has committed nothing.
+    """
+
+    partition: int
+    offset: int | None
+    end: int
+    messages: int
+    seconds: float | None
+
+
+class LagReader:
+    """Asks a broker how far a group is behind, any number of times.
+
+    Parameters:
+        bootstrap: the broker's address.
+        topic: what is read.
+        group: by whom; any group of Kafka's.
+        clock: seconds since 1970, to compare with the messages' times.
+    """
+
+    def __init__(
+        self, bootstrap: str, topic: str, group: str, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._client: dict[str, Any] = {"bootstrap.servers": bootstrap, "log_level": 2}
+        self._topic, self._clock = topic, clock
+        count = partition_count(AdminClient(self._client), topic)
+        self._partitions = list(range(count))
+        # It never joins the group; it only asks and reads.
+        self._reader = Consumer(
+            {
+                **self._client,
+                "group.id": group,
+                "enable.auto.commit": False,
+                "auto.offset.reset": "earliest",
+                "isolation.level": "read_uncommitted",
+                "fetch.wait.max.ms": 100,
+            }
+        )
+
+    def read(self) -> list[PartitionLag]:
+        """One line a partition."""
+        ends = end_offsets(self._client, self._topic, self._partitions)
+        starts = first_offsets(self._client, self._topic, self._partitions)
+        places = [TopicPartition(self._topic, partition) for partition in self._partitions]
+        try:
+            answers = self._reader.committed(places, timeout=_SECONDS)
+        except KafkaException as error:
+            raise InputError(f"the broker does not tell the group's offsets: {error}") from error
+        offsets = {place.partition: place.offset for place in answers if place.offset >= 0}
+        nexts = {p: max(offsets.get(p, 0), starts[p]) for p in self._partitions}
+        times = self._times([p for p in self._partitions if nexts[p] < ends[p]], nexts)
+        now = self._clock()
+        found = []
+        for partition in self._partitions:
+            behind = max(0, ends[partition] - nexts[partition])
+            written = times.get(partition)
+            seconds = None if written is None else max(0.0, now - written)
+            found.append(
+                PartitionLag(
+                    partition,
+                    offsets.get(partition),
+                    ends[partition],
+                    behind,
+                    seconds if behind else 0.0,
+                )
+            )
+        return found
+
+    def close(self) -> None:
+        """Gives its connections back."""
+        self._reader.close()
+
+    def _times(self, partitions: list[int], nexts: dict[int, int]) -> dict[int, float]:
+        """When the next record of each partition was written, in seconds since 1970."""
+        found: dict[int, float] = {}
+        if not partitions:
+            return found
+        self._reader.assign([TopicPartition(self._topic, p, nexts[p]) for p in partitions])
+        wanted, deadline = set(partitions), time.monotonic() + 5.0
+        while wanted and time.monotonic() < deadline:
+            message = self._reader.poll(0.2)
+            if message is None or message.error() is not None:
+                continue
+            partition = message.partition()
+            if partition in wanted:
+                wanted.discard(partition)
+                self._reader.pause([TopicPartition(self._topic, partition)])
+                _, milliseconds = message.timestamp()
+                if milliseconds > 0:
+                    found[partition] = milliseconds / 1000
+        self._reader.unassign()
+        return found

@@ -1,0 +1,335 @@
+"""Rows read from a log's partitions, put back in each key's order before an operator sees them."""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from evenflow.model import InputError
+from evenflow.operators.input_columns import column_type
+from evenflow.operators.protocol import F64, Operator, Rows
+from evenflow.ordering import DONE, FIRST, LAST, MESSAGE, HeaderColumns, unpack_column
+
+WAITING = "ordering_waiting"  #: the state column with what waits
+POSITIONS = "ordering_positions"  #: the state column with what was read
+
+_POSITION = pa.struct(
+    [
+        ("partition", pa.int32()),
+        ("writer", pa.uint64()),
+        ("epoch", pa.uint64()),
+        ("sequence", pa.uint64()),
+    ]
+)
+_NO_ROW = -1
+
+
+@dataclass(frozen=True)
+class InOrder(Operator):
+    """Another operator, given each key's messages in the order sent, although keys moved between the
+    partitions that Spark reads.
+
+    Spark reads each partition in its order and knows of no order between two. All rows of a key come
+    to one worker, so nobody need send a `done`: a last marker that is read here ends its set, and the
+    set that it names may begin. What came too early waits in the key's state. Markers and records
+    that were read before are dropped.
+
+    Guarantee: `operator` is given each message once, and those of a key in the order in which the
+    writer wrote them, over all batches, however batches are cut and whatever the writer wrote again.
+
+    Parameters:
+        operator: what to do with the messages; keys are not split, so it needs no `merge`.
+        headers, partition, offset: the columns of these, as Spark's Kafka source names them
+            (`includeHeaders` must be set).
+
+    Example:
+        >>> from evenflow.operators import Aggregates, count, on_table
+        >>> from evenflow.ordering import Writer
+        >>> writer = Writer(writer=1, partitions=2, home=lambda key: 0)
+        >>> records = [writer.message(b"k", b"1"), *writer.move(b"k", 1), writer.message(b"k", b"2")]
+        >>> rows = pa.table({
+        ...     "key": [record.key for record in records],
+        ...     "headers": [
+        ...         [{"key": n, "value": v} for n, v in record.headers] for record in records
+        ...     ],
+        ...     "partition": [record.partition for record in records],
+        ...     "offset": [0, 1, 0, 1],
+        ... })
+        >>> on_table(InOrder(Aggregates(n=count())), rows, "key").to_pylist()
+        [{'key': b'k', 'n': 2}]
+
+    Paper: SMALOPS, §II, Figure 5.
+    """
+
+    name: ClassVar[str] = "in-order"
+
+    operator: Operator
+    headers: str = "headers"
+    partition: str = "partition"
+    offset: str = "offset"
+
+    def columns(self) -> Sequence[str] | None:
+        """Those of the operator, and the three that tell the order."""
+        wanted = self.operator.columns()
+        if wanted is None:
+            return None
+        return list(dict.fromkeys([*wanted, self.headers, self.partition, self.offset]))
+
+    def state_schema(self, rows: pa.Schema) -> pa.Schema:
+        """The operator's state, what waits, and how far each partition was read."""
+        for column in (self.headers, self.partition, self.offset):
+            column_type(rows, column, "InOrder")
+        inner = self.operator.state_schema(rows)
+        taken = {WAITING, POSITIONS} & set(inner.names)
+        if taken:
+            raise InputError(
+                f"the operator has a state column {taken.pop()!r}: choose another name"
+            )
+        event = pa.struct(
+            [
+                ("partition", pa.int32()),
+                ("kind", pa.uint8()),
+                ("set", pa.uint64()),
+                ("row", pa.struct([rows.field(name) for name in self._kept(rows.names)])),
+            ]
+        )
+        return inner.append(pa.field(WAITING, pa.list_(event))).append(
+            pa.field(POSITIONS, pa.list_(_POSITION))
+        )
+
+    def output_schema(self, rows: pa.Schema) -> pa.Schema:
+        """The operator's."""
+        return self.operator.output_schema(rows)
+
+    def emit(self, keys: pa.Table, state: pa.Table) -> pa.Table:
+        """What the operator emits; a key of which all messages wait has no state of the operator."""
+        return self.operator.emit(keys, state.drop_columns([WAITING, POSITIONS]))
+
+    def update(self, rows: Rows, state: pa.Table) -> pa.Table:
+        """The states after the messages whose turn has come."""
+        return self.measured(rows, state)[0]
+
+    def measured(self, rows: Rows, state: pa.Table) -> tuple[pa.Table, F64]:
+        """The states, and what the operator says that its messages have cost."""
+        kept = self._kept(rows.table.column_names)
+        told = unpack_column(rows.table.column(self.headers))
+        partition = _numbers(rows.table, self.partition, np.int32)
+        offset = _numbers(rows.table, self.offset, np.int64)
+        order = np.lexsort((offset, partition, rows.group))
+        new, positions = _unread(rows, told, partition, order, state.column(POSITIONS))
+        waiting = state.column(WAITING).combine_chunks()
+        marked = np.zeros(rows.n_keys, np.bool_)
+        marked[rows.group[new][told.kind[new] != MESSAGE]] = True
+        marked |= pc.fill_null(pc.list_value_length(waiting), 0).to_numpy() > 0
+
+        # Keys without markers are here: their rows, all of one partition, go on as they are.
+        plain = new[~marked[rows.group[new]]]
+        old_rows, released, left = self._release(rows, told, partition, new, marked, waiting, kept)
+        base = old_rows.num_rows
+        source = pa.concat_tables([old_rows, rows.table.select(kept)])
+        groups = np.concatenate([rows.group[plain], released[0]]).astype(np.int64)
+        taken = np.concatenate([plain + base, released[1]]).astype(np.int64)
+        inner, costs = self._work(rows, state, source.take(pa.array(taken)), groups)
+        after = inner.append_column(state.schema.field(WAITING), left).append_column(
+            state.schema.field(POSITIONS), positions
+        )
+        return after, costs
+
+    def _work(
+        self, rows: Rows, state: pa.Table, table: pa.Table, groups: np.ndarray
+    ) -> tuple[pa.Table, F64]:
+        """The operator on the keys that have messages now; the other states as they are."""
+        before = state.drop_columns([WAITING, POSITIONS])
+        costs = np.zeros(rows.n_keys)
+        active, group = np.unique(groups, return_inverse=True)
+        if not len(active):
+            return before, costs
+        keys = rows.keys.take(pa.array(active))
+        for name in keys.column_names:
+            if name not in table.column_names:
+                table = table.append_column(name, keys.column(name).take(pa.array(group)))
+        made, costs[active] = self.operator.measured(
+            Rows(table, group.astype(np.int64), keys), before.take(pa.array(active))
+        )
+        place = np.arange(rows.n_keys)
+        place[active] = rows.n_keys + np.arange(len(active))
+        return pa.concat_tables([before, made.cast(before.schema)]).take(pa.array(place)), costs
+
+    def _release(
+        self,
+        rows: Rows,
+        told: HeaderColumns,
+        partition: np.ndarray,
+        new: np.ndarray,
+        marked: np.ndarray,
+        waiting: pa.ListArray,
+        kept: list[str],
+    ) -> tuple[pa.Table, tuple[list[int], list[int]], pa.Array]:
+        """Of keys that moved: the rows that waited; (keys, rows) whose turn it is; what waits now.
+
+        Rows are numbered with those that waited first.
+        """
+        events = waiting.flatten()
+        old_rows = pa.Table.from_batches([pa.RecordBatch.from_struct_array(events.field("row"))])
+        base = old_rows.num_rows
+        todo: dict[int, list[tuple[int, int, int, int]]] = defaultdict(list)
+        parents = pc.list_parent_indices(waiting).to_numpy()
+        columns = [events.field(name).to_numpy() for name in ("partition", "kind", "set")]
+        for i, (key, *event) in enumerate(zip(parents, *columns, strict=True)):
+            todo[int(key)].append((*(int(value) for value in event), i))
+        for row in new[marked[rows.group[new]]].tolist():
+            event = (int(partition[row]), int(told.kind[row]), int(told.set[row]), row + base)
+            todo[int(rows.group[row])].append(event)
+        released: tuple[list[int], list[int]] = ([], [])
+        left: dict[int, list[tuple[int, int, int, int]]] = {}
+        for key, found in todo.items():
+            turn, rest = in_turn(found)
+            released[0].extend([key] * len(turn))
+            released[1].extend(turn)
+            if rest:
+                left[key] = rest
+        source = pa.concat_tables([old_rows, rows.table.select(kept)])
+        return old_rows, released, _waiting(left, rows.n_keys, source, waiting.type)
+
+    def _kept(self, names: Sequence[str]) -> list[str]:
+        """The columns that the operator is given, but for keys, which are with the state.
+
+        The offset is always one of them: a table without columns does not know its rows.
+        """
+        wanted = self.operator.columns()
+        if wanted is not None:
+            return list(dict.fromkeys([*wanted, self.offset]))
+        return [name for name in names if name != self.headers]
+
+
+def in_turn(
+    events: list[tuple[int, int, int, int]],
+) -> tuple[list[int], list[tuple[int, int, int, int]]]:
+    """Of one key: the rows whose turn it is, in order, and the events that still wait.
+
+    An event is (partition, kind, message set, row). Those of a partition come in its order.
+
+    Example:
+        >>> early = [(1, FIRST, 5, 10), (1, MESSAGE, 5, 11)]
+        >>> in_turn(early)
+        ([], [(1, 1, 5, 10), (1, 0, 5, 11)])
+        >>> in_turn([*early, (0, MESSAGE, 0, 20), (0, LAST, 5, 21)])
+        ([20, 11], [])
+    """
+    queues: dict[int, deque[tuple[int, int, int, int]]] = defaultdict(deque)
+    ended: dict[int, tuple[int, int, int, int]] = {}
+    for event in events:
+        if event[1] == DONE:
+            ended[event[2]] = event
+        else:
+            queues[event[0]].append(event)
+    turn: list[int] = []
+    moved = True
+    while moved:
+        moved = False
+        for queue in queues.values():
+            while queue:
+                partition, kind, set_id, row = queue[0]
+                if kind == FIRST:
+                    if ended.pop(set_id, None) is None:
+                        break
+                elif kind == LAST:
+                    ended[set_id] = (partition, DONE, set_id, _NO_ROW)
+                else:
+                    turn.append(row)
+                queue.popleft()
+                moved = True
+    return turn, [*ended.values(), *(event for queue in queues.values() for event in queue)]
+
+
+def _unread(
+    rows: Rows, told: HeaderColumns, partition: np.ndarray, order: np.ndarray, read: pa.ChunkedArray
+) -> tuple[np.ndarray, pa.Array]:
+    """Rows in order, without those that were read before; and how far each key is read now."""
+    before = read.combine_chunks()
+    flat = before.flatten()
+    known = order[told.known[order]]
+    old = len(flat)
+    # What was read before stands in front of a key's new rows, as if it were one of them.
+    group = np.concatenate([pc.list_parent_indices(before).to_numpy(), rows.group[known]])
+    where = np.concatenate([flat.field("partition").to_numpy(), partition[known]])
+    writer = np.concatenate([flat.field("writer").to_numpy(), told.writer[known]])
+    epoch = np.concatenate([flat.field("epoch").to_numpy(), told.epoch[known]])
+    sequence = np.concatenate([flat.field("sequence").to_numpy(), told.sequence[known]])
+    n = len(group)
+    rank = np.empty(n, np.int64)
+    by_position = np.lexsort((sequence, epoch))
+    fresh = np.ones(n, np.bool_)
+    fresh[1:] = (np.diff(epoch[by_position]) != 0) | (np.diff(sequence[by_position]) != 0)
+    rank[by_position] = np.cumsum(fresh)
+    line = np.lexsort((np.arange(n), writer, where, group))
+    begins = np.ones(n, np.bool_)
+    begins[1:] = (
+        (np.diff(group[line]) != 0) | (np.diff(where[line]) != 0) | (np.diff(writer[line]) != 0)
+    )
+    height = np.cumsum(begins) * (n + 1) + rank[line]
+    highest = np.maximum.accumulate(height)
+    higher = begins.copy()
+    higher[1:] |= height[1:] > highest[:-1]
+    unread = np.zeros(len(told.known), np.bool_)
+    unread[~told.known] = True
+    ahead = line[higher]
+    unread[known[ahead[ahead >= old] - old]] = True
+    # The last row of each stretch that was higher than all before it is where reading stands.
+    stretch = np.cumsum(begins)[higher]
+    tops = ahead[np.append(np.diff(stretch) != 0, True)] if n else ahead
+    counts = np.bincount(group[tops], minlength=rows.n_keys)
+    offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
+    values = pa.StructArray.from_arrays(
+        [
+            pa.array(where[tops].astype(np.int32)),
+            pa.array(writer[tops].astype(np.uint64)),
+            pa.array(epoch[tops].astype(np.uint64)),
+            pa.array(sequence[tops].astype(np.uint64)),
+        ],
+        fields=list(_POSITION),
+    )
+    positions = pa.ListArray.from_arrays(pa.array(offsets), values).cast(before.type)
+    return order[unread[order]], positions
+
+
+def _waiting(
+    left: dict[int, list[tuple[int, int, int, int]]], n: int, source: pa.Table, kind: pa.DataType
+) -> pa.Array:
+    counts = np.zeros(n, np.int64)
+    flat: list[tuple[int, int, int, int]] = []
+    for key in sorted(left):
+        counts[key] = len(left[key])
+        flat += left[key]
+    offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
+    event = kind.value_type
+    taken = pa.array([None if e[1] != MESSAGE else e[3] for e in flat], pa.int64())
+    table = source.take(taken)
+    row_type = event.field("row").type
+    row = pa.StructArray.from_arrays(
+        [
+            table.column(field.name).combine_chunks().cast(field.type)
+            if table.num_rows
+            else pa.nulls(0, field.type)
+            for field in row_type
+        ],
+        fields=list(row_type),
+    )
+    values: list[Any] = [
+        pa.array([e[0] for e in flat], pa.int32()),
+        pa.array([e[1] for e in flat], pa.uint8()),
+        pa.array([e[2] for e in flat], pa.uint64()),
+        row,
+    ]
+    events = pa.StructArray.from_arrays(values, fields=list(event))
+    return pa.ListArray.from_arrays(pa.array(offsets), events).cast(kind)
+
+
+def _numbers(table: pa.Table, name: str, kind: type) -> np.ndarray:
+    return table.column(name).combine_chunks().to_numpy(zero_copy_only=False).astype(kind)

@@ -1,0 +1,521 @@
+"""The ordered consumer on a real broker: order and exactly-once effects, whatever happens to it."""
+
+import json
+import time
+from dataclasses import replace
+from uuid import uuid4
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evenflow.model import InputError
+from evenflow.ordering import DONE, Item, Snapshot, Writer
+from order_checker import check
+
+pytest.importorskip("confluent_kafka")
+
+from benchmarks.ordering import Run, _Outputs, run
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from evenflow.cli.app import main
+from evenflow.kafka import consumer_pressure
+from evenflow.kafka.consumer import ConsumerConfig, ConsumerStopped, OrderedConsumer
+from evenflow.kafka.consumer_partition import PartitionWork, StateFormat
+from evenflow.kafka.consumer_records import (
+    UNKNOWN,
+    Saved,
+    SavedBuilder,
+    item_key,
+    pack_item,
+    pack_meta,
+    unpack_done,
+    unpack_item,
+)
+from evenflow.kafka.consumer_reference import CountPerKey
+from evenflow.kafka.consumer_transaction import Aborted
+
+PARTITIONS = 3
+FRESH = Saved(UNKNOWN, UNKNOWN, Snapshot({}, 0, ()), {})
+
+
+class _Topic:
+    """A data topic of a test's own, its writer, and what was sent."""
+
+    def __init__(self, broker):
+        self.bootstrap = broker.bootstrap
+        self.name = f"t-{uuid4().hex[:10]}"
+        self.output, self.group = f"{self.name}-output", f"{self.name}-group"
+        self.admin = AdminClient({"bootstrap.servers": self.bootstrap})
+        made = self.admin.create_topics(
+            [NewTopic(self.name, PARTITIONS, 1), NewTopic(self.output, 2, 1)]
+        )
+        for one in made.values():
+            one.result(30)
+        self.writer = Writer(1, PARTITIONS, home=lambda key: key[0] % PARTITIONS)
+        self.producer = Producer({"bootstrap.servers": self.bootstrap})
+        self.sent, self.appended = {}, 0
+
+    def message(self, key, times=1):
+        for _ in range(times):
+            number = self.sent.get(key, 0)
+            self.sent[key] = number + 1
+            self.append(self.writer.message(key, b"%d" % number))
+
+    def move(self, key, to):
+        for record in self.writer.move(key, to):
+            self.append(record)
+
+    def append(self, record):
+        self.appended += 1
+        self.producer.produce(
+            self.name,
+            partition=record.partition,
+            key=record.key,
+            value=record.value,
+            headers=record.headers,
+        )
+
+    def config(self, **given):
+        self.producer.flush(30)
+        return ConsumerConfig(self.bootstrap, self.name, self.group, self.output, **given)
+
+    def outputs(self):
+        return _Outputs(self.bootstrap, self.output).read(0)
+
+    def assert_right(self):
+        found = check(self.sent, self.outputs())
+        assert not found.any, found
+        assert found.messages == sum(self.sent.values())
+
+
+@pytest.fixture
+def topic(broker):
+    return _Topic(broker)
+
+
+def _run_until(consumer, condition, seconds=60):
+    end = time.monotonic() + seconds
+    while not condition():
+        consumer.step()
+        assert time.monotonic() < end, consumer.counts
+
+
+def _all_processed(consumer, n):
+    return lambda: consumer.counts.processed >= n
+
+
+def test_moves_back_and_forth_and_moves_without_later_messages(topic):
+    for i in range(30):
+        topic.message(b"a", 3)
+        topic.move(b"a", i % PARTITIONS)
+        topic.message(b"b")
+        topic.move(b"b", (i * 2) % PARTITIONS)
+        topic.move(b"never sent", i % PARTITIONS)
+    topic.message(b"a")
+    consumer = OrderedConsumer(topic.config(), CountPerKey())
+    moves = topic.writer.epoch
+    consumer.run(60, until=_all_processed(consumer, sum(topic.sent.values())))
+    topic.assert_right()
+    assert consumer.counts.keys_sent <= moves
+    assert consumer.counts.keys_received > 20
+
+
+def test_the_next_owner_goes_on_with_states_and_waiting_messages(topic):
+    topic.message(b"a", 3)
+    topic.message(b"b", 2)
+    source = topic.writer.home(b"a")
+    target = (source + 1) % PARTITIONS
+    last, first = topic.writer.move(b"a", target)
+    topic.append(first)  # the old partition does not know yet
+    topic.message(b"a", 4)
+    consumer = OrderedConsumer(topic.config(), CountPerKey())
+    _run_until(consumer, lambda: consumer.held == 4 and consumer.counts.processed == 5)
+    consumer.close()
+    topic.append(last)
+    second = OrderedConsumer(topic.config(), CountPerKey())
+    _run_until(second, lambda: second.held == 4)  # read back, not read again
+    second.run(60, until=_all_processed(second, 4))
+    topic.assert_right()
+    assert second.counts.duplicates == 0
+
+
+def test_what_the_writer_writes_again_is_dropped(topic):
+    for i in range(5):
+        topic.message(b"a", 2)
+        topic.move(b"a", i % PARTITIONS)
+    again = Writer(1, PARTITIONS, home=topic.writer.home)
+    for i in range(5):
+        records = [again.message(b"a", b"%d" % number) for number in (2 * i, 2 * i + 1)]
+        for record in records + again.move(b"a", i % PARTITIONS):
+            topic.append(record)
+    consumer = OrderedConsumer(topic.config(), CountPerKey())
+    counts = consumer.counts
+    consumer.run(60, until=lambda: counts.processed >= 10 and counts.duplicates >= 10 + 2 * 5)
+    topic.assert_right()
+    assert counts.duplicates == 10 + 2 * 5
+
+
+class _Fails(CountPerKey):
+    def handle(self, key, value, state):
+        if value == b"2":
+            raise ZeroDivisionError
+        return super().handle(key, value, state)
+
+
+def test_a_handler_that_fails_leaves_no_effect(topic):
+    topic.message(b"a", 4)
+    consumer = OrderedConsumer(topic.config(commit_interval=30), _Fails())
+    with pytest.raises(ZeroDivisionError):
+        consumer.run(60)
+    assert topic.outputs() == []
+    second = OrderedConsumer(topic.config(), CountPerKey())
+    second.run(60, until=_all_processed(second, 4))
+    topic.assert_right()
+
+
+def test_an_aborted_transaction_is_read_again(topic, monkeypatch):
+    consumer = OrderedConsumer(topic.config(commit_interval=0.01), CountPerKey())
+    commit, fail_at = consumer._transactions.commit, {2, 3, 6}
+    calls = 0
+
+    def sometimes(records, offsets, group):
+        nonlocal calls
+        calls += 1
+        if calls not in fail_at:
+            return commit(records, offsets, group)
+        list(records)
+        raise Aborted("for this test", surely=calls == 3)
+
+    monkeypatch.setattr(consumer._transactions, "commit", sometimes)
+    _run_until(consumer, lambda: consumer.owned == list(range(PARTITIONS)))
+    for i in range(12):
+        topic.message(b"a", 5)
+        topic.message(b"b", 5)
+        topic.move(b"a", i % PARTITIONS)
+        topic.producer.flush(30)
+        consumer.step()
+
+    def all_committed():
+        works = consumer._works.values()
+        read = sum(work.next_data for work in works) == topic.appended
+        return read and not consumer.held and not any(work.changed for work in works)
+
+    _run_until(consumer, lambda: calls > max(fail_at) and all_committed())
+    consumer.close()
+    topic.assert_right()
+    assert consumer.counts.aborts == 3
+
+
+class _Many(CountPerKey):
+    calls = 0
+
+    def handle_many(self, key, values, state):
+        self.calls += 1
+        outputs = []
+        for value in values:
+            state, more = self.handle(key, value, state)
+            outputs += more
+        return state, outputs
+
+
+def test_a_handler_may_take_many_messages_at_once(topic):
+    handler = _Many()
+    for i in range(20):
+        topic.message(b"a", 10)
+        topic.message(b"b", 10)
+        topic.move(b"a", i % PARTITIONS)
+    consumer = OrderedConsumer(topic.config(), handler)
+    consumer.run(60, until=_all_processed(consumer, 400))
+    topic.assert_right()
+    assert 0 < handler.calls < 200
+
+
+def test_a_full_buffer_stops_reading_until_a_done_comes(topic):
+    source = topic.writer.home(b"a")
+    target = (source + 1) % PARTITIONS
+    last, first = topic.writer.move(b"a", target)
+    topic.append(first)
+    topic.message(b"a", 3000)
+    consumer = OrderedConsumer(topic.config(buffer=50), CountPerKey())
+    _run_until(consumer, lambda: consumer.counts.pauses == 1)
+    held = consumer.held
+    for _ in range(20):
+        consumer.step()
+    assert 50 < consumer.held == held < 3000
+    topic.append(last)
+    topic.producer.flush(30)
+    consumer.run(60, until=_all_processed(consumer, 3000))
+    topic.assert_right()
+
+
+def test_a_broker_that_is_killed_and_comes_back(topic, broker):
+    consumer = OrderedConsumer(topic.config(), CountPerKey())
+    for i in range(6):
+        topic.message(b"a", 20)
+        topic.move(b"a", i % PARTITIONS)
+        topic.producer.flush(30)
+        _run_until(consumer, _all_processed(consumer, 20 * i))
+        if i == 2:
+            broker.kill()
+            broker.restart()
+    consumer.run(90, until=_all_processed(consumer, 120))
+    topic.assert_right()
+
+
+@pytest.mark.slow
+def test_kills_rebalances_and_random_moves(broker):
+    figures = run(
+        Run(
+            messages=20_000,
+            keys=300,
+            partitions=6,
+            consumers=2,
+            rate=4_000,
+            seconds_between_faults=1.5,
+            faults=("kill", "leave"),
+            replays=5,
+            buffer=500,
+        ),
+        broker,
+    )
+    assert not figures["any_anomaly"], figures
+    assert figures["anomalies"]["messages"] == 20_000
+    assert figures["moves"] > 300
+    assert sum(figures["faults"].values()) >= 2
+
+
+@pytest.mark.slow
+def test_the_checker_catches_consumers_that_do_not_wait(broker):
+    figures = run(
+        Run(
+            messages=10_000,
+            keys=50,
+            consumers=2,
+            seconds_between_faults=0,
+            replays=0,
+            buffering=False,
+        ),
+        broker,
+    )
+    assert figures["anomalies"]["out_of_order"] > 0
+    assert figures["anomalies"]["lost"] == figures["anomalies"]["twice"] == 0
+
+
+def test_a_second_process_with_the_same_name_stops_the_first(topic):
+    config = topic.config(instance="one", commit_interval=0.01)
+    first = OrderedConsumer(config, CountPerKey())
+    _run_until(first, lambda: len(first.owned) == PARTITIONS)
+    second = OrderedConsumer(config, CountPerKey())
+    topic.message(b"a", 10)
+    topic.producer.flush(30)
+    with pytest.raises(ConsumerStopped, match="nothing was lost, start the consumer again"):
+        first.run(60)
+    second.run(60, until=_all_processed(second, 10))
+    topic.assert_right()
+
+
+def test_mistakes_are_named(topic, broker):
+    config = topic.config()
+    with pytest.raises(InputError, match="there is no topic 'nowhere'"):
+        OrderedConsumer(replace(config, topic="nowhere"), CountPerKey())
+    with pytest.raises(InputError, match="there is no topic 'nowhere'"):
+        OrderedConsumer(replace(config, output_topic="nowhere"), CountPerKey())
+    with pytest.raises(InputError, match="at least one message"):
+        replace(config, buffer=0)
+    with pytest.raises(InputError, match="service time"):
+        CountPerKey(-1.0)
+    made = topic.admin.create_topics([NewTopic(f"{topic.name}-other-control", 1, 1)])
+    next(iter(made.values())).result(30)
+    with pytest.raises(InputError, match=r"has 1 partitions and .* has 3"):
+        OrderedConsumer(replace(config, group="other"), CountPerKey())
+
+
+def test_a_log_without_its_head_is_refused(topic):
+    topic.message(b"a", 5)
+    config = topic.config()
+    place = TopicPartition(topic.name, topic.writer.home(b"a"), 3)
+    for cut in topic.admin.delete_records([place]).values():
+        cut.result(30)
+    with pytest.raises(InputError, match=r"the head of .* was deleted"):
+        OrderedConsumer(config, CountPerKey()).run(30)
+    consumer = OrderedConsumer(replace(config, partial_log=True), CountPerKey())
+    consumer.run(60, until=_all_processed(consumer, 2))
+    assert [number for _, number, _ in topic.outputs()] == [3, 4]
+
+
+def test_offsets_that_somebody_moved_are_refused(topic):
+    topic.message(b"a", 5)
+    consumer = OrderedConsumer(topic.config(), CountPerKey())
+    consumer.run(60, until=_all_processed(consumer, 5))
+    from confluent_kafka import ConsumerGroupTopicPartitions
+
+    place = TopicPartition(topic.name, topic.writer.home(b"a"), 2)
+    moved = topic.admin.alter_consumer_group_offsets(
+        [ConsumerGroupTopicPartitions(topic.group, [place])]
+    )
+    next(iter(moved.values())).result(30)
+    with pytest.raises(InputError, match="somebody else moved the group's offsets"):
+        OrderedConsumer(topic.config(), CountPerKey()).run(30)
+
+
+def test_a_state_that_cannot_be_saved_is_named(topic):
+    class Odd:
+        def handle(self, key, value, state):
+            return {1, 2}, []
+
+    topic.message(b"a")
+    with pytest.raises(InputError, match="the state of key b'a' cannot be saved"):
+        OrderedConsumer(topic.config(), Odd()).run(30)
+
+
+def _json(capsys, *arguments):
+    assert main([*arguments, "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_consume_and_lag_from_the_command_line(topic, capsys):
+    topic.message(b"a", 4)
+    topic.move(b"a", (topic.writer.home(b"a") + 1) % PARTITIONS)
+    topic.message(b"a", 2)
+    where = ("--topic", topic.name, "--bootstrap", topic.config().bootstrap)
+    where += ("--group", topic.group)
+    before = _json(capsys, "lag", *where)
+    assert before["messages"] == topic.appended == 8
+    assert all(0 <= line["seconds"] < 600 for line in before["partitions"])
+    assert before["seconds"] > 0
+    assert [line["offset"] for line in before["partitions"]] == [None] * PARTITIONS
+    told = _json(
+        capsys,
+        *("consume", *where, "--output-topic", topic.output),
+        *("--service-time", "2ms", "--idle", "1s", "--for", "60s"),
+    )
+    assert told["processed"] == 6
+    assert told["keys_sent"] == told["keys_received"] == 1
+    topic.assert_right()
+    after = _json(capsys, "lag", *where)
+    assert after["messages"] == 0
+    assert after["seconds"] == 0
+    assert main(["lag", *where]) == 0
+    assert "all" in capsys.readouterr().out
+    assert main(["consume", *where, "--idle", "1s"]) == 0
+    assert "0 messages in" in capsys.readouterr().out
+
+
+def test_mistakes_on_the_command_line_are_one_line(topic, capsys):
+    where = ("--bootstrap", topic.bootstrap)
+    assert main(["lag", "--topic", "nowhere", *where]) == 2
+    assert "there is no topic 'nowhere'" in capsys.readouterr().err
+    assert main(["consume", "--topic", topic.name, *where, "--service-time", "long"]) == 2
+    assert "--service-time" in capsys.readouterr().err
+
+
+# Parts, without a broker
+
+
+@given(
+    st.integers(-1, 2**63 - 1),
+    st.integers(-1, 2**63 - 1),
+    st.integers(0, 2**63),
+    st.dictionaries(
+        st.integers(0, 2**64 - 1),
+        st.tuples(st.integers(0, 2**64 - 1), st.integers(0, 2**64 - 1)),
+        max_size=3,
+    ),
+    st.lists(
+        st.builds(
+            Item,
+            st.just(0),
+            st.integers(0, DONE),
+            st.binary(max_size=5),
+            st.one_of(st.none(), st.binary(max_size=5)),
+            st.integers(0, 2**64 - 1),
+            st.integers(-1, 2**31 - 1),
+        ),
+        max_size=5,
+    ),
+    st.dictionaries(st.binary(max_size=3), st.binary(max_size=3)),
+)
+def test_a_changelog_is_read_as_written(data, control, number, positions, items, states):
+    items = [item._replace(number=i) for i, item in enumerate(items)]
+    builder = SavedBuilder()
+    for item in items:
+        assert unpack_item(item.number, pack_item(item)) == item
+        builder.add(item_key(item.number), pack_item(item))
+    builder.add(item_key(99), pack_item(Item(99, 0, b"gone", b"")))
+    builder.add(item_key(99), None)
+    builder.add(b"sgone", b"1")
+    for key, state in states.items():
+        builder.add(b"s" + key, state)
+    if b"gone" not in states:
+        builder.add(b"sgone", None)
+    builder.add(b"m", pack_meta(0, 0, 0, {}))
+    builder.add(b"m", pack_meta(data, control, number, positions))
+    assert builder.saved() == Saved(
+        data, control, Snapshot(positions, number, tuple(items)), states
+    )
+
+
+def test_other_versions_and_strangers_are_named():
+    with pytest.raises(InputError, match="must be of one version"):
+        unpack_item(0, b"\2" + bytes(30))
+    with pytest.raises(InputError, match="nothing else may write there"):
+        unpack_done([("something", b"else")])
+
+
+class _Pauses:
+    def __init__(self):
+        self.paused = set()
+
+    def pause(self, places):
+        self.paused |= {place.partition for place in places}
+
+    def resume(self, places):
+        self.paused -= {place.partition for place in places}
+
+
+def _work(held, writers):
+    work = PartitionWork(0, CountPerKey(), StateFormat(), FRESH)
+    work.reader.held = held
+    work.reader.positions = dict.fromkeys(range(writers), (0, 0))
+    return work
+
+
+def test_with_one_writer_the_bound_holds_and_with_several_it_gives_way():
+    for writers, paused in ((1, {0}), (2, set())):
+        consumer, work = _Pauses(), _work(11, writers)
+        assert consumer_pressure.press_back(consumer, "t", [work], 10, now=0.0) == 1
+        assert consumer.paused == {0}
+        late = consumer_pressure.STUCK + 1
+        assert consumer_pressure.press_back(consumer, "t", [work], 10, now=late) == 0
+        assert consumer.paused == paused
+    work.reader.held = 22  # more than it was allowed
+    assert consumer_pressure.press_back(consumer, "t", [work], 10, now=late) == 1
+    work.reader.held = 10
+    consumer_pressure.press_back(consumer, "t", [work], 10, now=late)
+    assert consumer.paused == set()
+    work.reader.held = 11
+    consumer_pressure.press_back(consumer, "t", [work], 10, now=late)
+    work.reader.held = 5
+    consumer_pressure.press_back(consumer, "t", [work], 10, now=late)
+    work.reader.held = 11  # the bound is the old one again
+    assert consumer_pressure.press_back(consumer, "t", [work], 10, now=late) == 1
+
+
+def test_the_reference_service_takes_its_time():
+    slept, now = [], 0.0
+
+    def sleep(seconds):
+        nonlocal now
+        slept.append(seconds)
+        now += seconds * 1.5
+
+    service = CountPerKey(0.0004, sleep=sleep, clock=lambda: now)
+    for _ in range(1000):
+        service.handle(b"a", b"", None)
+    assert 0.4 - 0.001 <= now <= 0.4 + 0.001
+
+
+def test_states_are_json_unless_said_otherwise():
+    assert json.loads(StateFormat().to_bytes({"a": 1})) == StateFormat().from_bytes(b'{"a": 1}')
