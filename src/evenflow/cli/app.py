@@ -16,7 +16,9 @@ from evenflow.cli import (
     demo,
     doctor,
     fleet,
+    gateway,
     kafka,
+    lag,
     place,
     plan,
     reproduce,
@@ -53,7 +55,11 @@ app.command("reproduce", short_help="The papers' figures again, with a verdict o
 )
 app.command("schemes", short_help="What there is to choose from.")(schemes.schemes)
 app.command("doctor", short_help="Does this machine have what Spark needs?")(doctor.doctor)
+app.command("gateway", short_help="A stream to Kafka, with hot keys spread over partitions.")(
+    gateway.gateway
+)
 app.command("consume", short_help="A Kafka consumer that keeps each key's order.")(consume.consume)
+app.command("lag", short_help="How far Kafka consumers are behind.")(lag.lag)
 app.add_typer(bench.app, name="bench")
 app.add_typer(state.app, name="state")
 app.add_typer(fleet.app, name="fleet")
