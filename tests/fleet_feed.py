@@ -103,15 +103,14 @@ class Feed:
 
 
 def latest(folder: Path) -> Counter:
-    """The last total of every key that a query of Evenflow has put out; and each batch only once."""
-    found: dict[int, tuple[int, int]] = {}
-    for file in sorted(folder.rglob("*.parquet")):
-        table = pq.read_table(file)
-        columns = (table[c].to_pylist() for c in ("key", "total", "batch"))
-        for key, total, batch in zip(*columns, strict=True):
-            if key not in found or batch >= found[key][1]:
-                found[key] = (total, batch)
-    return Counter({key: total for key, (total, _) in found.items()})
+    """The last total of every key that a query of Evenflow has put out."""
+    found: Counter = Counter()
+    for directory in sorted(folder.glob("batch=*"), key=lambda one: int(one.name[6:])):
+        for file in directory.glob("*.parquet"):
+            table = pq.read_table(file, partitioning=None)
+            for key, total in zip(*(table[c].to_pylist() for c in ("key", "total")), strict=True):
+                found[key] = total
+    return found
 
 
 def committed_files(folder: Path) -> list[Path]:
