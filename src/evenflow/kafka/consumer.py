@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 from uuid import uuid4
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from evenflow.kafka.consumer_config import ConsumerConfig, ConsumerCounts
@@ -20,8 +20,7 @@ from evenflow.kafka.consumer_partition import Handler, PartitionWork, StateForma
 from evenflow.kafka.consumer_pressure import press_back
 from evenflow.kafka.consumer_records import UNKNOWN, pack_done, unpack_done
 from evenflow.kafka.consumer_topics import group_topics, make_group_topics
-from evenflow.kafka.consumer_transaction import Aborted, ConsumerStopped, Transactions
-from evenflow.model import InputError
+from evenflow.kafka.consumer_transaction import Aborted, ConsumerStopped, Transactions, complain
 from evenflow.ordering import unpack
 
 __all__ = ["ConsumerConfig", "ConsumerStopped", "OrderedConsumer", "StateFormat"]
@@ -240,7 +239,7 @@ class OrderedConsumer:
         for message in messages:
             error = message.error()
             if error is not None:
-                _complain(error)
+                complain(error)
                 continue
             work = self._works.get(message.partition())
             offset = message.offset()
@@ -255,7 +254,7 @@ class OrderedConsumer:
         for message in messages:
             error = message.error()
             if error is not None:
-                _complain(error)
+                complain(error)
                 continue
             work = self._works.get(message.partition())
             offset = message.offset()
@@ -357,10 +356,10 @@ class OrderedConsumer:
 
     def _read_again(self, messages: list[Any], dones: list[Any]) -> None:
         """Partitions came or went while these were fetched, and some may have been fetched before."""
-        fetched = {message.partition() for message in messages if message.error() is None}
-        for partition in fetched & self._works.keys():
-            work = self._works[partition]
-            self._data.seek(TopicPartition(self.topics.data, partition, _from(work.next_data)))
+        for partition in {message.partition() for message in messages if not message.error()}:
+            work = self._works.get(partition)
+            if work is not None:
+                self._seek(partition, _from(work.next_data))
         if dones:
             self._assign_control()
 
@@ -388,33 +387,19 @@ class OrderedConsumer:
 
     def _load_again(self) -> None:
         for partition, offset in self._load(self._unloaded).items():
-            if partition not in self._works:
-                continue
-            place = TopicPartition(self.topics.data, partition, offset)
-            try:
-                self._data.seek(place)
-                self._data.resume([place])
-            except KafkaException:
-                # It is on its way to somebody else, or not yet here; a callback will tell.
-                del self._works[partition]
-                self._unloaded.add(partition)
+            if partition in self._works:
+                self._seek(partition, offset)
+
+    def _seek(self, partition: int, offset: int) -> None:
+        place = TopicPartition(self.topics.data, partition, offset)
+        try:
+            self._data.seek(place)
+            self._data.resume([place])
+        except KafkaException:
+            # It is on its way to somebody else, or not yet here; a callback will tell.
+            del self._works[partition]
+            self._unloaded.add(partition)
 
 
 def _from(offset: int) -> int:
     return OFFSET_BEGINNING if offset == UNKNOWN else offset
-
-
-def _complain(error: KafkaError) -> None:
-    """Most of what a client reports passes by itself; what does not, stops."""
-    if error.fatal():
-        raise ConsumerStopped(
-            f"this consumer was shut out of its group ({error.str()}): another process has the same "
-            "instance name; nothing was lost, start the consumer again",
-            fenced=True,
-        )
-    if error.code() == KafkaError._AUTO_OFFSET_RESET:
-        raise InputError(
-            f"the next message is not in the topic any more ({error.str()}): it was deleted before "
-            "it was consumed; keep the topic for longer, and choose another group to begin anew"
-        )
-    _LOG.info("the broker's client says: %s", error.str())

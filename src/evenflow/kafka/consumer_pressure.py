@@ -45,9 +45,10 @@ def press_back(
             consumer.resume(place)
             work.paused_since = None
             _LOG.warning(
-                "partition %d: nothing came for %.0f s, and there are several writers: reading on "
-                "beyond the buffer of %d messages",
+                "partition %d: message set %d was not done for %.0f s, and there are several writers: "
+                "reading on beyond the buffer of %d messages",
                 work.partition,
+                work.reader.oldest_awaited() or 0,
                 STUCK,
                 bound,
             )

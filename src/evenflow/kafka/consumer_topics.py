@@ -87,7 +87,8 @@ def _offsets(
         try:
             # A new client each time: an old one asks for ever by what it knew before a broker was
             # restarted, and is refused (FENCED_LEADER_EPOCH).
-            found = AdminClient(client).list_offsets(
+            admin = AdminClient(client)  # by name: it answers for as long as it lives
+            found = admin.list_offsets(
                 asked,
                 isolation_level=IsolationLevel.READ_UNCOMMITTED,
                 request_timeout=_SECONDS,

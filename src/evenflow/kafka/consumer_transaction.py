@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
+
+from evenflow.model import InputError
+
+_LOG = logging.getLogger(__name__)
 
 _CALL = 10.0  # seconds that one call may wait before it is made again
 _NO_GROUP = frozenset(
@@ -130,3 +135,19 @@ class Transactions:
             "lost, start the consumer again once the broker answers",
             fenced=error.fatal(),
         ) from None
+
+
+def complain(error: KafkaError) -> None:
+    """Most of what a client reports passes by itself; what does not, stops."""
+    if error.fatal():
+        raise ConsumerStopped(
+            f"this consumer was shut out of its group ({error.str()}): another process has the same "
+            "instance name; nothing was lost, start the consumer again",
+            fenced=True,
+        )
+    if error.code() == KafkaError._AUTO_OFFSET_RESET:
+        raise InputError(
+            f"the next message is not in the topic any more ({error.str()}): it was deleted before "
+            "it was consumed; keep the topic for longer, and choose another group to begin anew"
+        )
+    _LOG.info("the broker's client says: %s", error.str())

@@ -29,6 +29,8 @@ _POSITION = pa.struct(
 )
 _NO_ROW = -1
 
+Event = tuple[int, int, int, int]  #: partition, kind, message set, row
+
 
 @dataclass(frozen=True)
 class InOrder(Operator):
@@ -178,16 +180,16 @@ class InOrder(Operator):
         events = waiting.flatten()
         old_rows = pa.Table.from_batches([pa.RecordBatch.from_struct_array(events.field("row"))])
         base = old_rows.num_rows
-        todo: dict[int, list[tuple[int, int, int, int]]] = defaultdict(list)
+        todo: dict[int, list[Event]] = defaultdict(list)
         parents = pc.list_parent_indices(waiting).to_numpy()
         columns = [events.field(name).to_numpy() for name in ("partition", "kind", "set")]
-        for i, (key, *event) in enumerate(zip(parents, *columns, strict=True)):
-            todo[int(key)].append((*(int(value) for value in event), i))
+        for i, (key, where, kind, set_id) in enumerate(zip(parents, *columns, strict=True)):
+            todo[int(key)].append((int(where), int(kind), int(set_id), i))
         for row in new[marked[rows.group[new]]].tolist():
             event = (int(partition[row]), int(told.kind[row]), int(told.set[row]), row + base)
             todo[int(rows.group[row])].append(event)
         released: tuple[list[int], list[int]] = ([], [])
-        left: dict[int, list[tuple[int, int, int, int]]] = {}
+        left: dict[int, list[Event]] = {}
         for key, found in todo.items():
             turn, rest = in_turn(found)
             released[0].extend([key] * len(turn))
@@ -209,8 +211,8 @@ class InOrder(Operator):
 
 
 def in_turn(
-    events: list[tuple[int, int, int, int]],
-) -> tuple[list[int], list[tuple[int, int, int, int]]]:
+    events: list[Event],
+) -> tuple[list[int], list[Event]]:
     """Of one key: the rows whose turn it is, in order, and the events that still wait.
 
     An event is (partition, kind, message set, row). Those of a partition come in its order.
@@ -222,8 +224,8 @@ def in_turn(
         >>> in_turn([*early, (0, MESSAGE, 0, 20), (0, LAST, 5, 21)])
         ([20, 11], [])
     """
-    queues: dict[int, deque[tuple[int, int, int, int]]] = defaultdict(deque)
-    ended: dict[int, tuple[int, int, int, int]] = {}
+    queues: dict[int, deque[Event]] = defaultdict(deque)
+    ended: dict[int, Event] = {}
     for event in events:
         if event[1] == DONE:
             ended[event[2]] = event
@@ -299,11 +301,9 @@ def _unread(
     return order[unread[order]], positions
 
 
-def _waiting(
-    left: dict[int, list[tuple[int, int, int, int]]], n: int, source: pa.Table, kind: pa.DataType
-) -> pa.Array:
+def _waiting(left: dict[int, list[Event]], n: int, source: pa.Table, kind: pa.DataType) -> pa.Array:
     counts = np.zeros(n, np.int64)
-    flat: list[tuple[int, int, int, int]] = []
+    flat: list[Event] = []
     for key in sorted(left):
         counts[key] = len(left[key])
         flat += left[key]
@@ -332,4 +332,4 @@ def _waiting(
 
 
 def _numbers(table: pa.Table, name: str, kind: type) -> np.ndarray:
-    return table.column(name).combine_chunks().to_numpy(zero_copy_only=False).astype(kind)
+    return np.asarray(table.column(name).combine_chunks(), kind)
