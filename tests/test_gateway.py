@@ -76,7 +76,7 @@ def run_gateway(spark, broker, source, target, checkpoint, most=600, **changes):
 def test_a_keys_messages_are_written_in_the_order_of_the_source(spark, broker, source, tmp_path):
     topic, messages = source
     target = new_topic(broker, PARTITIONS)
-    metrics = run_gateway(spark, broker, topic, target, tmp_path, most=1000)
+    metrics = run_gateway(spark, broker, topic, target, tmp_path, most=1250)
     found = written(consumed(broker, target))
     assert found.values == sent_values(messages)
     assert found.duplicates == 0
@@ -287,9 +287,9 @@ def test_the_headers_are_those_of_the_ordering_package(spark):
 
 def some_state(batches=3):
     state = GatewayState.start(POLICY, 0.0)
-    keys = [b"a", b"b", b"\xff\x00", *(b"%d" % i for i in range(60))]
+    keys = [*(b"hot-%d" % i for i in range(9)), b"\xff\x00", *(b"%d" % i for i in range(60))]
     for i in range(batches):
-        counts = [400 - 100 * i, 200, 10 + 300 * i, *([1] * 60)]
+        counts = [*(90 - 9 * j for j in range(9)), 10 + 30 * i, *([1] * 60)]
         counted = Counted(keys, counts, sum(counts) + 50)
         state = advanced(POLICY, state, counted, 11.0 * (i + 1), 10.0, 10.0, i + 1)
     return state
@@ -302,7 +302,7 @@ def test_the_state_is_the_same_after_it_was_written_down():
     assert again.to_json(POLICY) == state.to_json(POLICY)
     assert again.routes() == state.routes()
     assert again.moves == state.moves
-    more = Counted([b"a"], [7], 7)
+    more = Counted([b"hot-1"], [7], 7)
     following = [advanced(POLICY, s, more, 50.0, 10.0, 10.0, 9) for s in (some_state(), again)]
     assert following[0].to_json(POLICY) == following[1].to_json(POLICY)
 
@@ -349,7 +349,7 @@ from evenflow.spark.session import local_session
 bootstrap, source, target, checkpoint = sys.argv[1:]
 spark = local_session("local[2]", **{"spark.jars": ",".join(map(str, connector_jars()))})
 gateway = Gateway(bootstrap, target, HotKeys(4, threshold=0.02), interval=0.05)
-stream = read_topic(spark, bootstrap, source, most=300)
+stream = read_topic(spark, bootstrap, source, most=1200)
 query = gateway.start(stream, checkpoint, TOPIC_ROWS, available_now=True,
                       on_batch=lambda metrics: print(metrics["batch"], flush=True))
 query.wait()
@@ -367,7 +367,7 @@ def test_a_killed_gateway_continues_with_the_same_positions(broker, source, tmp_
     script.write_text(textwrap.dedent(KILLED))
     command = [sys.executable, script, broker.bootstrap, topic, target, tmp_path / "ckpt"]
     told = []
-    for kill_after in (2, 3, None):
+    for kill_after in (2, None):
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
             for batches, line in enumerate(process.stdout, start=1):
                 told.append(line.strip())
@@ -376,6 +376,7 @@ def test_a_killed_gateway_continues_with_the_same_positions(broker, source, tmp_
                     process.send_signal(signal.SIGKILL)
                     break
     assert told[-1] == "done"
-    assert told[2] == str(int(told[1]) + 1) or told[2] == str(int(told[1]) + 2)
+    assert told[:2] == ["0", "1"]
+    assert told[2] in ("2", "3")  # 3 if batch 2 was committed after all, before it could be told
     found = written(consumed(broker, target))
     assert found.values == sent_values(messages)
