@@ -102,7 +102,7 @@ def test_a_message_waits_for_the_old_consumer_and_for_the_word_of_it():
     events += [("move", 2.0, 1, 0, 1), ("message", 3.0, 1, 1)]
     got, held = begun(10.0, 5.0, events)
     assert got[-1] == ((1, 3.0), 35.0)
-    assert (held.held, held.most, held.waited) == (1, 1, 32.0)
+    assert (held.held, held.most, held.waited, held.longest) == (1, 1, 32.0, 32.0)
 
 
 # --- the whole log --------------------------------------------------------------------------------

@@ -41,8 +41,8 @@ class HandOvers:
         seconds: from the end of the old set's processing until the new consumer knows of it.
 
     Attributes:
-        held: messages that have waited so far; `waited`: for how many seconds, together; `most`: the
-            most that were held at a time.
+        held: messages that have waited so far; `waited`: for how many seconds, together; `longest`: and
+            at most; `most`: the most that were held at a time.
 
     Paper: "Load balancing and generalized split state reconciliation in event driven systems", Fig. 5.
     """
@@ -54,7 +54,7 @@ class HandOvers:
         self._waiting = _nothing()
         self._fresh = _nothing()
         self.held = self.most = 0
-        self.waited = 0.0
+        self.waited = self.longest = 0.0
 
     def move(self, key: int, source: int, now: float, free: float) -> None:
         """A key leaves a partition, whose consumer will have done all that is in its queue when it is
@@ -111,7 +111,9 @@ class HandOvers:
         # What was held comes first in a tie, as it came first.
         both = _both(_chosen(waiting, ready), self._take_fresh(stop))
         self._waiting = _chosen(waiting, ~ready)
-        self.waited += float((waiting.time - waiting.arrived)[ready & (waiting.work > 0)].sum())
+        waits = (waiting.time - waiting.arrived)[ready & (waiting.work > 0)]
+        self.waited += float(waits.sum())
+        self.longest = max(self.longest, float(waits.max(initial=0.0)))
         return stop, _chosen(both, np.argsort(both.time, kind="stable"))
 
     def _take_fresh(self, stop: float) -> Joined:

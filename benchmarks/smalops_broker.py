@@ -1,0 +1,457 @@
+"""Queuing delay on a real broker: `python -m benchmarks.smalops_broker`.
+
+The same load twice: once by Kafka's own key hashing (a producer's default partitioner, murmur2), and
+once by SMALOPS, a gateway process that counts keys, moves the hot ones and writes message sets. Both
+times the same consumer processes read it, one a partition, which sleep for every message. Queuing delay
+is the time from a message's produce call until a consumer begins with it. First the static load, then
+keys that shift every minute. Consumers sleep, so that a few cores stand in for as many machines as
+there are partitions.
+
+Prints JSON. `--save papers/smalops/broker.json` puts it where the paper's page reads it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+ROOT = Path(__file__).parent.parent
+KEYS, S, V = 28_000_000, 1.1, 2.72  # the paper's
+PERCENTILES = (10, 20, 30, 40, 50, 60, 70, 75, 80, 85, 90, 92, 94, 95, 96, 97, 98, 99, 99.5)
+SCHEMES = ("key", "smalops")
+_SENT = struct.Struct(">d")
+_KNOWN = 20_000  # keys whose partition is worked out to find a rate
+_PATIENCE = 240.0  # seconds for consumers to finish what is left
+
+
+@dataclass(frozen=True)
+class Run:
+    """What is run.
+
+    Parameters:
+        saturation: how busy the busiest partition is under Kafka's key hashing; sets the rate.
+        service: seconds a message.
+        shift: keys by which the generator is shifted every minute; 0 for the static load.
+        warm_up: seconds at the beginning that are left out.
+    """
+
+    partitions: int = 8
+    saturation: float = 0.95
+    service: float = 0.003
+    seconds: float = 90.0
+    shift: int = 0
+    window: float = 10.0
+    interval: float = 10.0
+    threshold: float = 0.001
+    commit_interval: float = 1.0
+    warm_up: float = 12.0
+    seed: int = 1
+
+
+# --- the load -------------------------------------------------------------------------------------
+
+
+def murmur2(data: bytes) -> int:
+    """The hash of Java's Kafka clients, made positive."""
+    m, mask = 0x5BD1E995, 0xFFFFFFFF
+    h = 0x9747B28C ^ len(data)
+    whole = len(data) // 4 * 4
+    for i in range(0, whole, 4):
+        k = int.from_bytes(data[i : i + 4], "little") * m & mask
+        k = (k ^ k >> 24) * m & mask
+        h = h * m & mask ^ k
+    tail = data[whole:]
+    if tail:
+        h = (h ^ int.from_bytes(tail, "little")) * m & mask
+    h = (h ^ h >> 13) * m & mask
+    return (h ^ h >> 15) & 0x7FFFFFFF
+
+
+def name(fingerprint: int) -> bytes:
+    """A key as messages carry it."""
+    return b"%016x" % fingerprint
+
+
+def hottest_share(told: Run) -> float:
+    """The busiest partition's part of the messages by Kafka's hash, in the first minute."""
+    from evenflow.kernels.mixing import salt
+    from evenflow.simulator.workloads import Smalops
+    from evenflow.simulator.workloads.drawing import IDENTITY, named_keys, power_law_weights
+
+    shares = power_law_weights(S, V - 1, _KNOWN) / Smalops(shift=0).law.total
+    keys = named_keys(np.uint64(int(salt(told.seed, IDENTITY)) % 2**64), _KNOWN).tolist()
+    homes = [murmur2(name(key)) % told.partitions for key in keys]
+    loads = np.bincount(homes, shares, told.partitions)
+    return float(loads.max() + (1 - shares.sum()) / told.partitions)
+
+
+def arrivals(told: Run, rate: float) -> Iterator[tuple[float, list[int]]]:
+    """(seconds since the beginning, keys) of bunches of messages that are due, a millisecond or more
+    apart: Poisson, whatever the consumers do."""
+    from evenflow.simulator.workloads import Smalops
+
+    messages = int(rate * told.seconds)
+    stream = Smalops(messages, KEYS, told.seed, S, V, int(60 * rate), told.shift)
+    times = np.cumsum(np.random.default_rng(told.seed).exponential(1 / rate, messages))
+    done = 0
+    for keys in stream.chunks(1 << 16):
+        named = keys.tolist()
+        own = times[done : done + len(named)]
+        first = 0
+        while first < len(named):
+            last = int(np.searchsorted(own, own[first] + 1e-3, side="right"))
+            yield float(own[last - 1]), named[first:last]
+            first = last
+        done += len(named)
+
+
+# --- who writes -----------------------------------------------------------------------------------
+
+
+class ByHash:
+    """Kafka's own partitioner decides."""
+
+    def __init__(self, told: Run, produce: Callable[..., None]) -> None:
+        self._produce = produce
+        self.hot, self.moves = [0], 0
+
+    def send(self, keys: list[int]) -> None:
+        for key in keys:
+            self._produce(key=name(key), value=_SENT.pack(time.time()))
+
+    def act(self, seconds: float) -> None:
+        """Nothing to do."""
+
+
+class BySmalops:
+    """A gateway in this process: counts, finds hot keys, decides, and writes message sets."""
+
+    def __init__(self, told: Run, produce: Callable[..., None]) -> None:
+        from evenflow.ordering import Writer
+        from evenflow.planning.hot_keys import HotKeys
+
+        self._told, self._produce = told, produce
+        self._policy = HotKeys(told.partitions, told.threshold, least=5, seed=told.seed)
+        self._state = self._policy.start()
+        self._homes: dict[bytes, int] = {}
+        self._writer = Writer(1, told.partitions, self._home, epoch=int(time.time() * 1000))
+        self._counted: list[int] = []
+        self._windows = self._intervals = self._steps = 0
+        self.hot, self.moves = [0], 0
+        self.act(0.0)
+
+    def _home(self, key: bytes) -> int:
+        return int(self._policy.homes(np.array([int(key, 16)], np.uint64))[0])
+
+    def send(self, keys: list[int]) -> None:
+        self._counted += keys
+        for key in keys:
+            self._append(self._writer.message(name(key), _SENT.pack(time.time())))
+
+    def act(self, seconds: float) -> None:
+        """What is due by the clock: a look every half second, the end of a window, a decision."""
+        from evenflow.planning.hot_keys_state import at_once, joined
+
+        if int(seconds * 2) == self._steps:
+            return
+        self._steps = int(seconds * 2)
+        self._state = self._policy.count(self._state, np.array(self._counted, np.uint64))
+        self._counted = []
+        window, interval = (int(seconds / s) for s in (self._told.window, self._told.interval))
+        over = window != self._windows
+        step = self._policy.detect if over else self._policy.detect_early
+        self._state, moves = step(self._state)
+        if interval != self._intervals:
+            self._state, decided = self._policy.decide(self._state)
+            moves = at_once(joined(moves, decided))
+        self._windows, self._intervals = window, interval
+        pairs = zip(moves.keys.tolist(), moves.target.tolist(), strict=True)
+        for record in self._writer.moves([(name(key), target) for key, target in pairs]):
+            self._append(record)
+        self.moves += len(moves)
+        self.hot.append(len(self._state.keys))
+
+    def _append(self, record: Any) -> None:
+        self._produce(
+            key=record.key, value=record.value, partition=record.partition, headers=record.headers
+        )
+
+
+def write(told: Run, scheme: str, bootstrap: str, topic: str, rate: float) -> dict[str, Any]:
+    """Sends the load in real time."""
+    from confluent_kafka import Producer
+
+    producer = Producer(
+        {
+            "bootstrap.servers": bootstrap,
+            "partitioner": "murmur2_random",  # as Java's clients
+            "linger.ms": 1,
+            "enable.idempotence": True,
+            "queue.buffering.max.messages": 1_000_000,
+        }
+    )
+
+    def produce(**record: Any) -> None:
+        producer.produce(topic, **record)
+
+    sender = (ByHash if scheme == "key" else BySmalops)(told, produce)
+    begin, sent, late = time.time(), 0, 0.0
+    for due, keys in arrivals(told, rate):
+        wait = begin + due - time.time()
+        if wait > 0:
+            time.sleep(wait)
+        late = max(late, -wait)
+        sender.send(keys)
+        sender.act(due)
+        sent += len(keys)
+        producer.poll(0)
+    producer.flush(60)
+    return {
+        "began": begin,
+        "sent": sent,
+        "late_seconds": late,
+        "moves": sender.moves,
+        "hot_keys_most": max(sender.hot),
+    }
+
+
+# --- who reads ------------------------------------------------------------------------------------
+
+
+class Timed:
+    """Notes when each message was sent and when its turn came, and then sleeps."""
+
+    def __init__(self, service: float) -> None:
+        self.sent: list[float] = []
+        self.began: list[float] = []
+        self._service, self._owed = service, 0.0
+
+    def handle(self, key: bytes, value: bytes | None, state: Any) -> tuple[None, list[bytes]]:
+        now = time.time()
+        self.sent.append(_SENT.unpack(value or b"")[0])
+        self.began.append(now)
+        self._owed += self._service
+        if self._owed > 0:
+            time.sleep(self._owed)
+        # What a sleep takes too long is taken off the next one.
+        self._owed -= time.time() - now
+        return None, []
+
+
+def consume(told: Run, bootstrap: str, topic: str, number: int, folder: Path) -> None:
+    """One consumer process: until it is told to end."""
+    from evenflow.kafka.consumer import ConsumerConfig, OrderedConsumer
+
+    handler = Timed(told.service)
+    config = ConsumerConfig(
+        bootstrap, topic, "timed", instance=f"c{number}", commit_interval=told.commit_interval
+    )
+    consumer = OrderedConsumer(config, handler)
+    signal.signal(signal.SIGTERM, lambda *_: consumer.stop())
+    told_owned, told_at = None, 0.0
+
+    def tell() -> bool:
+        nonlocal told_owned, told_at
+        if consumer.owned != told_owned or time.time() - told_at > 1:
+            told_owned, told_at = consumer.owned, time.time()
+            status = {"owned": told_owned, "processed": len(handler.sent)}
+            unfinished = folder / f"status-{number}.tmp"
+            unfinished.write_text(json.dumps(status))
+            unfinished.replace(folder / f"status-{number}.json")
+        return False
+
+    consumer.run(until=tell)
+    np.savez(
+        folder / f"times-{number}.npz", sent=handler.sent, began=handler.began, owned=told_owned
+    )
+    (folder / f"counts-{number}.json").write_text(json.dumps(asdict(consumer.counts)))
+
+
+class Consumers:
+    """As many consumer processes as partitions."""
+
+    def __init__(self, told: Run, bootstrap: str, topic: str, folder: Path) -> None:
+        self._folder, self._count = folder, told.partitions
+        settings = json.dumps(asdict(told))
+        command = [sys.executable, "-m", "benchmarks.smalops_broker", "--settings", settings]
+        self._processes = [
+            subprocess.Popen(
+                [*command, "--consume", bootstrap, topic, str(i), str(folder)], cwd=ROOT
+            )
+            for i in range(told.partitions)
+        ]
+
+    def statuses(self) -> list[dict[str, Any]]:
+        paths = [self._folder / f"status-{i}.json" for i in range(self._count)]
+        return [json.loads(path.read_text()) for path in paths if path.is_file()]
+
+    def wait(self, ready: Callable[[list[dict[str, Any]]], bool], seconds: float) -> bool:
+        """Until they are as wanted; False if that takes too long."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            if any(process.poll() is not None for process in self._processes):
+                return False
+            if ready(self.statuses()):
+                return True
+            time.sleep(0.5)
+        return False
+
+    def end(self) -> None:
+        for process in self._processes:
+            if process.poll() is None:
+                process.terminate()
+        for process in self._processes:
+            try:
+                process.wait(60)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+    def times(self) -> tuple[np.ndarray, np.ndarray, list[int]]:
+        """(sent, began) of all messages, and how many each consumer had."""
+        parts = [np.load(self._folder / f"times-{i}.npz") for i in range(self._count)]
+        sent, began = (np.concatenate([part[w] for part in parts]) for w in ("sent", "began"))
+        return sent, began, [len(part["sent"]) for part in parts]
+
+    def counts(self) -> dict[str, int]:
+        paths = [self._folder / f"counts-{i}.json" for i in range(self._count)]
+        told = [json.loads(path.read_text()) for path in paths]
+        return {what: sum(one[what] for one in told) for what in told[0]}
+
+
+# --- one run --------------------------------------------------------------------------------------
+
+
+def measure(told: Run, scheme: str, bootstrap: str, rate: float) -> dict[str, Any]:
+    """One scheme, one load."""
+    from confluent_kafka.admin import AdminClient, NewTopic
+
+    topic = f"{scheme}-{os.getpid()}-{random.randrange(1 << 30)}"
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    for made in admin.create_topics([NewTopic(topic, told.partitions, 1)]).values():
+        made.result(30)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        consumers = Consumers(told, bootstrap, topic, folder)
+        try:
+            one_each = [1] * told.partitions
+            if not consumers.wait(lambda all_: [len(s["owned"]) for s in all_] == one_each, 180):
+                raise SystemExit("the consumers did not get a partition each")
+            time.sleep(2)
+            wrote = write(told, scheme, bootstrap, topic, rate)
+            finished = consumers.wait(
+                lambda all_: sum(s["processed"] for s in all_) >= wrote["sent"], _PATIENCE
+            )
+        finally:
+            consumers.end()
+        sent, began, per_consumer = consumers.times()
+        counts = consumers.counts()
+    at, delays = sent - wrote["began"], began - sent
+    measured = delays[at >= told.warm_up]
+    slots = (at // 5).astype(int)
+    return {
+        "grouping": scheme,
+        **{what: wrote[what] for what in ("sent", "late_seconds", "moves", "hot_keys_most")},
+        "all_processed": finished and len(sent) == wrote["sent"],
+        "rate": rate,
+        "busiest": max(per_consumer) / told.seconds * told.service,
+        "utilisation": rate * told.service / told.partitions,
+        "mean_ms": 1e3 * float(measured.mean()),
+        **{f"p{p}_ms": 1e3 * float(np.percentile(measured, p)) for p in (50, 90, 99)},
+        "percentiles_ms": {str(p): 1e3 * float(np.percentile(measured, p)) for p in PERCENTILES},
+        "timeline": [
+            {
+                "second": 5 * (slot + 1),
+                **{
+                    f"p{p}_ms": 1e3 * float(np.percentile(delays[slots == slot], p))
+                    for p in (50, 90, 99)
+                },
+            }
+            for slot in range(int(told.seconds // 5))
+            if (slots == slot).any()
+        ],
+        "keys_handed_over": counts["keys_sent"],
+        "most_held": counts["most_held"],
+        "transactions_aborted": counts["aborts"],
+    }
+
+
+def compare(told: Run, bootstrap: str, say: Callable[[str], object]) -> dict[str, Any]:
+    """Both schemes under one load."""
+    rate = told.saturation / (hottest_share(told) * told.service)
+    rows = []
+    for scheme in SCHEMES:
+        rows.append(measure(told, scheme, bootstrap, rate))
+        one = rows[-1]
+        say(
+            f"{scheme}: p50 {one['p50_ms']:.1f}, p90 {one['p90_ms']:.1f}, p99 {one['p99_ms']:.1f} ms"
+        )
+    kafka, smalops = rows
+    return {
+        **asdict(told),
+        "rate": rate,
+        "p99_lower_percent": 100 * (1 - smalops["p99_ms"] / kafka["p99_ms"]),
+        "p50_lower_percent": 100 * (1 - smalops["p50_ms"] / kafka["p50_ms"]),
+        "schemes": rows,
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--partitions", type=int, default=Run.partitions)
+    parser.add_argument("--service", type=float, default=Run.service, help="seconds a message")
+    parser.add_argument("--saturation", type=float, default=Run.saturation)
+    parser.add_argument("--seconds", type=float, default=Run.seconds, help="of the static load")
+    parser.add_argument("--minutes", type=int, default=3, help="of the dynamic load; 0: none")
+    parser.add_argument("--shift", type=int, default=10, help="keys shifted every minute")
+    parser.add_argument("--seed", type=int, default=Run.seed)
+    parser.add_argument("--save", type=Path, help="write the JSON there, too")
+    parser.add_argument("--settings", help=argparse.SUPPRESS)
+    parser.add_argument("--consume", nargs=4, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.consume:
+        bootstrap, topic, number, folder = given.consume
+        consume(Run(**json.loads(given.settings)), bootstrap, topic, int(number), Path(folder))
+        return
+
+    from evenflow.kafka.broker import Broker
+
+    def say(line: str) -> None:
+        print(line, file=sys.stderr, flush=True)
+
+    common = {
+        what: getattr(given, what) for what in ("partitions", "service", "saturation", "seed")
+    }
+    answer: dict[str, Any] = {
+        "command": f"python -m benchmarks.smalops_broker {' '.join(sys.argv[1:])}".strip(),
+        "cores": os.cpu_count(),
+        "load_average_before": os.getloadavg()[0],
+    }
+    with Broker.start() as broker:
+        answer["static"] = compare(Run(seconds=given.seconds, **common), broker.bootstrap, say)
+        if given.minutes:
+            moving = Run(seconds=60.0 * given.minutes, shift=given.shift, **common)
+            answer["dynamic"] = compare(moving, broker.bootstrap, say)
+    answer["load_average_after"] = os.getloadavg()[0]
+    text = json.dumps(answer, indent=1)
+    if given.save:
+        given.save.write_text(text + "\n")
+    print(text)
+
+
+if __name__ == "__main__":
+    main()
