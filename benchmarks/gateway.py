@@ -153,7 +153,8 @@ def send(produce: Callable[..., None], topic: str, value: bytes, key: bytes) -> 
 def drop_topic(broker: Broker, topic: str) -> None:
     from confluent_kafka.admin import AdminClient
 
-    AdminClient({"bootstrap.servers": broker.bootstrap}).delete_topics([topic])[topic].result(30)
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})  # must outlive its answer
+    admin.delete_topics([topic])[topic].result(30)
 
 
 def note(text: str) -> None:
