@@ -5,7 +5,8 @@
 parameters and bursty inputs (Figures 9 and 10), `claims_cost.py` those on computation (Table 1).
 
 Thresholds come from the paper's words: see the top of `reading.py`. They were written down before the
-figures had been run in full.
+figures were run, but after trial runs of the simulator, by which two settings were chosen: the offsets
+of the inputs, and from when on latencies count (README.md).
 """
 
 from pathlib import Path
