@@ -49,6 +49,7 @@ class Run:
     buffering: bool = True
     broker_kills: int = 0
     faults: tuple[str, ...] = _FAULTS
+    most_faults: int = 1_000_000
     seed: int = 0
 
 
@@ -77,7 +78,11 @@ def run(told: Run, broker: Any, say: Any = print) -> dict[str, Any]:
         counts = consumers.counts()
     found: Anomalies = check({key.encode(): count for key, count in sent["keys"].items()}, rows)
     return {
-        **{name: value for name, value in asdict(told).items() if name != "faults"},
+        **{
+            name: value
+            for name, value in asdict(told).items()
+            if name not in ("faults", "most_faults")
+        },
         "moves": sent["moves"],
         "replayed": sent["replayed"],
         "written": sum(sent["keys"].values()),
@@ -126,7 +131,7 @@ def _watch(
             broker.restart()
             consumers.count("broker killed")
             last = time.monotonic()
-        if now >= harm:
+        if now >= harm and sum(consumers.faults.values()) < told.most_faults:
             consumers.harm(chance)
             harm = _pause(chance, told.seconds_between_faults, now)
         consumers.revive(now)

@@ -165,11 +165,16 @@ def test_a_stream_from_kafka_is_put_back_in_order(spark, broker, tmp_path):
         .option("maxOffsetsPerTrigger", 150)
         .load()
     )
+
+    def append(key, rows, state):  # defined here, so that Spark's workers need not import this file
+        return {"seen": [*(state["seen"] if state else []), *rows["value"].tolist()]}
+
+    work = InOrder(PerKey(append, {"seen": pa.list_(pa.binary())}, columns=["value"]))
     sink = ef.sinks.memory()
     query = (
         ef.keyed(source, key="key")
         .balance("key", workers=2)
-        .apply(GATHER)
+        .apply(work)
         .start(checkpoint=tmp_path / "checkpoint", sink=sink, available_now=True)
     )
     assert query.wait(120)
