@@ -24,7 +24,7 @@ READING = load_module(FOLDER / "reading.py")
 CELLS = {
     "fig7": (2 * 3, 2 * 3 * 3),
     "fig8": (5, 6 * 3),
-    "fig9": (10, 16 * 3),
+    "fig9": (13, 21 * 3),
     "fig10": (2 * 2 * 3, 2 * 2 * 5),
     "sec2_state": (2, 2),
     "load": (4 * 2 * 2, 7 * 4 * 3),
@@ -74,7 +74,7 @@ def made_up(run):
         ]
     if function == "thresholds":
         setting = told["setting"]
-        hot = setting["percent"] >= 10 if setting["means"] == "coverage" else False
+        hot = setting["percent"] >= 10 and setting["means"] == "coverage"
         return [{**told, **setting, "p99": 100.0 if hot else 1000.0, "hashed_p99": 1000.0,
                  "tracked": setting["percent"] * 2}]  # fmt: skip
     if function == "over_time":
@@ -85,8 +85,9 @@ def made_up(run):
                 "p99": P99[told["grouping"]],
                 "overall_p99": P99[told["grouping"]],
                 "overall_p50": 1.0,
+                "hashed_busiest": 0.9,
             }
-            for i in range(3)
+            for i in range(12)
         ]
     if function == "windows":
         return [{**told, "overall_p99": 100.0, "overall_moves": 9, "overall_held_longest": 1.0,
@@ -107,6 +108,8 @@ def made_up(run):
                 "tracked_percent": 0.04,
                 "moved_heaviest": 0.01,
                 "moved_others": 0.1,
+                "moved_heaviest_there": 0.1,
+                "moved_others_there": 0.5,
                 "messages_of_hot": 15_000_000,
                 "in_the_whole_run": 14_000,
                 "messages_of_those": 20_300_000,
@@ -216,7 +219,7 @@ def test_the_tail_must_be_73_percent_lower_with_every_seed(reductions, verdict):
 def test_ten_percent_together_must_make_the_drop(at_10, verdict):
     fig9 = [
         {"means": means, "percent": percent, "p99": p99, "hashed_p99": 1000.0}
-        for means in ("coverage", "threshold")
+        for means in ("coverage", "others", "threshold")
         for percent, p99 in ((1, 990.0), (10, at_10), (50, 100.0))
     ]
     assert held("ten-percent-drops-sharply", fig9=fig9) is verdict

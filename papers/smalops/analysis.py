@@ -100,15 +100,16 @@ def thresholds(
 
     Parameters:
         setting: `percent`, and what it `means`: `coverage`, the heaviest keys that together have so
-            many percent of the messages are hot; `threshold`, each key is that has so many itself.
+            many percent of the messages are hot; `others`, the same, and a partition's size has the
+            messages of the other keys too; `threshold`, each key is hot that has so many itself.
     """
     share = setting["percent"] / 100
-    together = setting["means"] == "coverage"
-    options = (
-        f"threshold=0,least=10,epsilon=1e-5,coverage={share!r}"
-        if together
-        else f"threshold={share!r},epsilon={share / 10!r}"
-    )
+    together = f"threshold=0,least=10,epsilon=1e-5,coverage={share!r}"
+    options, reading = {
+        "coverage": (together, "that hot keys have together"),
+        "others": (f"{together},others=1", "the same; other keys' load counted (ours)"),
+        "threshold": (f"threshold={share!r},epsilon={share / 10!r}", "that a hot key has itself"),
+    }[setting["means"]]
     common = (NEAR * MICRO, partitions, saturation, seconds, seed)
     hashed = _told(_static("key", *common), MICRO)
     row = _told(_static("smalops", *common, options=options), MICRO)
@@ -116,7 +117,7 @@ def thresholds(
         **row,
         "percent": setting["percent"],
         "means": setting["means"],
-        "reading": "that hot keys have together" if together else "that a hot key has itself",
+        "reading": reading,
         "hashed_p99": hashed["p99"],
         "tracked": row["hot_keys_most"],
     }
@@ -207,7 +208,7 @@ def tracked(
         counts = all_keys.update(counts, keys)
         state, _ = policy.detect(policy.count(state, keys))
         ever = np.union1d(ever, state.keys)
-        heavy, light, state = _decided(policy, state)
+        moved, state = _decided(policy, state)
         seen = int(counts.numbers[SIZE])
         rows.append(
             {
@@ -217,8 +218,7 @@ def tracked(
                 "ever": len(ever),
                 "hot_share": float(state.sizes.sum()) / len(keys),
                 "tracked_percent": 100 * len(state.keys) / seen,
-                "moved_heaviest": heavy,
-                "moved_others": light,
+                **moved,
             }
         )
     whole = counts.counts[: counts.numbers[SIZE]]
@@ -235,13 +235,24 @@ def tracked(
     ]
 
 
-def _decided(policy: HotKeys, state: HotKeysState) -> tuple[float, float, HotKeysState]:
-    """Best fit: what part of the heaviest tenth of the hot keys it moves, and of the others."""
+def _decided(policy: HotKeys, state: HotKeysState) -> tuple[dict[str, float], HotKeysState]:
+    """Best fit: what part of the heaviest tenth of the hot keys it moves, and of the others; and the
+    same of those that are on overloaded partitions."""
     after, moves = policy.decide(state)
+    sizes = policy.sizes(state)
     moved = np.isin(state.keys, moves.keys[moves.reason == Reason.FIT])
+    there = sizes[state.partition] > sizes.mean()
     heaviest = np.zeros(len(state.keys), bool)
     heaviest[np.argsort(-state.sizes)[: len(state.keys) // 10]] = True
-    return float(moved[heaviest].mean()), float(moved[~heaviest].mean()), after
+    of = {
+        "moved_heaviest": heaviest,
+        "moved_others": ~heaviest,
+        "moved_heaviest_there": heaviest & there,
+        "moved_others_there": ~heaviest & there,
+    }
+    return {
+        name: float(moved[rows].mean()) if rows.any() else 0.0 for name, rows in of.items()
+    }, after
 
 
 def _told(result: LogResult, unit: float) -> Row:

@@ -133,14 +133,18 @@ def tracked_part(rows):
 )
 def larger_streams_stay(rows):
     windows = _now(rows, SHIFTED)
-    heavy, light = (
-        fmean(row[f"moved_{which}"] for row in windows) for which in ("heaviest", "others")
+    heavy, light, heavy_there, light_there = (
+        fmean(row[f"moved_{which}"] for row in windows)
+        for which in ("heaviest", "others", "heaviest_there", "others_there")
     )
     return read.judged(
         heavy * read.SHARPLY <= light,
         f"with keys that shift, a decision moves {heavy:.1%} of the heaviest tenth of the hot keys and "
         f"{light:.1%} of the others",
         "the former is lower by a factor of 1.5",
+        "Best fit takes the lightest keys first, but from overloaded partitions only, and those are "
+        "the ones that heavy keys are on. Of the keys there, it moves "
+        f"{heavy_there:.0%} of the heaviest and {light_there:.0%} of the others.",
     )
 
 
