@@ -19,7 +19,7 @@ from evenflow.kafka.consumer_loading import Loader
 from evenflow.kafka.consumer_partition import Handler, PartitionWork, StateFormat
 from evenflow.kafka.consumer_pressure import press_back
 from evenflow.kafka.consumer_records import UNKNOWN, pack_done, unpack_done
-from evenflow.kafka.consumer_topics import group_topics, make_group_topics
+from evenflow.kafka.consumer_topics import client_settings, group_topics, make_group_topics
 from evenflow.kafka.consumer_transaction import Aborted, ConsumerStopped, Transactions, complain
 from evenflow.ordering import unpack
 
@@ -82,7 +82,7 @@ class OrderedConsumer:
         self._since: float | None = None  # the oldest effect that is not committed
         self._not_before = clock()  # for the next transaction
         self._message_seconds = 0.0  # what one message takes, lately
-        self._client = {"bootstrap.servers": config.bootstrap, **dict(config.settings)}
+        self._client = {**client_settings(config.bootstrap), **dict(config.settings)}
         self.topics = group_topics(config.topic, config.group)
         self.partitions = make_group_topics(
             AdminClient(self._client), self.topics, config.output_topic

@@ -11,6 +11,7 @@ from evenflow.kafka.consumer_records import Saved, SavedBuilder
 from evenflow.kafka.consumer_topics import end_offsets
 
 _BATCH = 10_000
+_QUIET = 3.0  # seconds without a record, after which a new client is asked
 
 
 def restore(
@@ -31,50 +32,59 @@ def restore(
         partitions: which of them.
         patience: seconds to wait for open transactions to end.
     """
-    builders = {partition: SavedBuilder() for partition in partitions}
-    ends = end_offsets(settings, topic, partitions)
-    open_ends = {partition: end for partition, end in ends.items() if end > 0}
-    if open_ends:
-        reader = Consumer(
-            {
-                **settings,
-                "group.id": f"{topic}-restore",  # needed by the client; nothing is committed
-                "enable.auto.commit": False,
-                "enable.partition.eof": True,
-                "isolation.level": "read_committed",
-                "auto.offset.reset": "earliest",
-            }
-        )
-        try:
-            reader.assign(
-                [TopicPartition(topic, partition, OFFSET_BEGINNING) for partition in open_ends]
-            )
-            _read(reader, builders, open_ends, patience)
-        finally:
-            reader.close()
-    return {partition: builder.saved() for partition, builder in builders.items()}
-
-
-def _read(
-    reader: Consumer, builders: dict[int, SavedBuilder], ends: dict[int, int], patience: float
-) -> None:
+    found: dict[int, Saved] = {}
+    left = set(partitions)
     deadline = time.monotonic() + patience
-    left = dict(ends)
     while left:
-        messages = reader.consume(_BATCH, 0.01)
-        for message in messages:
-            partition, offset = message.partition(), message.offset()
-            error = message.error()
-            if error is not None:
-                # Aborted records and the marks of transactions show in this offset alone.
-                reached = error.code() == KafkaError._PARTITION_EOF
-                if reached and offset >= left.get(partition, offset + 1):
-                    del left[partition]
-                continue
-            deadline = time.monotonic() + patience
-            builders[partition].add(message.key(), message.value())
+        ends = end_offsets(settings, topic, sorted(left))
+        builders = {partition: SavedBuilder() for partition in left}
+        reached = {partition for partition, end in ends.items() if end == 0}
+        reached |= _read(settings, topic, builders, ends)
+        found.update({partition: builders[partition].saved() for partition in reached})
+        left -= reached
         if left and time.monotonic() > deadline:
             raise TimeoutError(
                 f"the changelog could not be read to its end within {patience:.0f} s: partitions "
                 f"{sorted(left)} are held by a transaction that nobody ends, or the broker is away"
             )
+    return found
+
+
+def _read(
+    settings: dict[str, Any], topic: str, builders: dict[int, SavedBuilder], ends: dict[int, int]
+) -> set[int]:
+    """Reads until the ends, or until nothing has come for a while; which partitions reached theirs.
+
+    Those that did not are read by a new client from the beginning: where nothing but an aborted
+    transaction follows, and where a broker was restarted, the old one may not tell that it goes on.
+    """
+    reader = Consumer(
+        {
+            **settings,
+            "group.id": f"{topic}-restore",  # needed by the client; nothing is committed
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "isolation.level": "read_committed",
+            "auto.offset.reset": "earliest",
+        }
+    )
+    left = {partition: end for partition, end in ends.items() if end > 0}
+    reached: set[int] = set()
+    try:
+        reader.assign([TopicPartition(topic, partition, OFFSET_BEGINNING) for partition in left])
+        deadline = time.monotonic() + _QUIET
+        while left and time.monotonic() < deadline:
+            for message in reader.consume(_BATCH, 0.01):
+                partition, offset, error = message.partition(), message.offset(), message.error()
+                if error is None:
+                    deadline = time.monotonic() + _QUIET
+                    builders[partition].add(message.key(), message.value())
+                elif error.code() == KafkaError._PARTITION_EOF and offset >= left.get(
+                    partition, offset + 1
+                ):
+                    # Aborted records and the marks of transactions show in this offset alone.
+                    del left[partition]
+                    reached.add(partition)
+    finally:
+        reader.close()
+    return reached

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from typing import Any
 
@@ -13,6 +14,9 @@ from evenflow.kafka.consumer_records import UNKNOWN, Saved
 from evenflow.kafka.consumer_topics import GroupTopics, first_offsets
 from evenflow.model import InputError
 
+_LOG = logging.getLogger(__name__)
+
+_LONGEST = 5.0  # seconds to wait for the group's offsets
 _CONSTANT = 5.0  # seconds for which two offsets must disagree, unchanged, to be a mistake
 
 
@@ -45,7 +49,6 @@ class Loader:
         """What was saved of these partitions; those whose offsets do not agree now are left out."""
         if not partitions:
             return {}
-        # In this order: after the group's offsets are known, no earlier owner can commit any more.
         committed = self._committed(partitions)
         found = restore(self._client, self._topics.changelog, partitions, self._config.patience)
         agreeing = {}
@@ -74,20 +77,22 @@ class Loader:
             )
 
     def _committed(self, partitions: list[int]) -> dict[int, int]:
-        """The group's offsets, after all transactions that hold some have ended."""
+        """The group's offsets; unknown where the broker does not tell them in time.
+
+        It does not while a transaction that holds some is open, and after it was killed that may be
+        for minutes. The changelog alone says where to read on, so this is not worth waiting for.
+        """
         places = [TopicPartition(self._topics.data, partition) for partition in partitions]
-        deadline = time.monotonic() + self._config.patience
-        while True:
-            try:
-                found = self._consumer.committed(places, timeout=self._config.patience)
-                for place in found:
-                    if place.error is not None:
-                        raise KafkaException(place.error)
-                return {place.partition: max(place.offset, UNKNOWN) for place in found}
-            except KafkaException:
-                if time.monotonic() > deadline:
-                    raise
-                time.sleep(0.1)
+        try:
+            found = self._consumer.committed(places, timeout=min(_LONGEST, self._config.patience))
+        except KafkaException as error:
+            _LOG.warning("the group's offsets are not known, the changelog's count: %s", error)
+            found = []
+        offsets = dict.fromkeys(partitions, UNKNOWN)
+        for place in found:
+            if place.error is None:
+                offsets[place.partition] = max(place.offset, UNKNOWN)
+        return offsets
 
     def _refuse_a_partial_log(self, partitions: list[int]) -> None:
         starts = first_offsets(self._client, self._topics.data, partitions)

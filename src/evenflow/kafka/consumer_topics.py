@@ -5,12 +5,29 @@ from __future__ import annotations
 import time
 from typing import Any, NamedTuple
 
-from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import (
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    TopicPartition,
+    libversion,
+)
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from evenflow.model import InputError
 
+_REBOOTSTRAPS = 0x020B00FF  # librdkafka 2.11
 _SECONDS = 30.0  # for anything that the broker is asked here
+
+
+def client_settings(bootstrap: str) -> dict[str, Any]:
+    """What all clients of a consumer share."""
+    settings: dict[str, Any] = {"bootstrap.servers": bootstrap}
+    if libversion()[1] >= _REBOOTSTRAPS:
+        # Once all brokers were away, such a client throws away what it knew of them, and then
+        # send_offsets_to_transaction waits forever for a coordinator that is no more.
+        settings["metadata.recovery.strategy"] = "none"
+    return settings
 
 
 class GroupTopics(NamedTuple):

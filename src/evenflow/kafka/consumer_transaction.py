@@ -75,6 +75,9 @@ class Transactions:
             producer.begin_transaction()
             for record in records:
                 self._produce(producer, record)
+            # The changelog must be in the log before the offsets are taken: then whoever gets the
+            # partition next finds there what this transaction may still commit, and waits for it.
+            self._flush(producer)
             self._until_done(producer.send_offsets_to_transaction, offsets, group, _CALL)
             asked = True
             self._until_done(producer.commit_transaction, _CALL)
@@ -102,6 +105,12 @@ class Transactions:
             except BufferError:
                 producer.poll(0.05)
 
+    def _flush(self, producer: Producer) -> None:
+        deadline = time.monotonic() + self._patience
+        while producer.flush(_CALL):
+            if time.monotonic() > deadline:
+                self._stop("the broker did not take its records", fenced=False)
+
     def _until_done(self, call: Callable[..., Any], *arguments: Any) -> None:
         deadline = time.monotonic() + self._patience
         while True:
@@ -125,15 +134,15 @@ class Transactions:
             try:
                 self._until_done(self._producer.abort_transaction, _CALL)
             except KafkaException as second:
-                self._stop(second.args[0])
+                self._stop(second.args[0].str(), second.args[0].fatal())
             raise Aborted(error.str(), surely=not asked) from None
-        self._stop(error)
+        self._stop(error.str(), error.fatal())
 
-    def _stop(self, error: KafkaError) -> None:
+    def _stop(self, reason: str, fenced: bool) -> None:
         raise ConsumerStopped(
-            f"a transaction could be neither committed nor aborted ({error.str()}); nothing was "
-            "lost, start the consumer again once the broker answers",
-            fenced=error.fatal(),
+            f"a transaction could be neither committed nor aborted ({reason}); nothing was lost, "
+            "start the consumer again once the broker answers",
+            fenced,
         ) from None
 
 
