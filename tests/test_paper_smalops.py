@@ -1,6 +1,7 @@
 """The declarations and the claims of the paper on SMALOPS."""
 
 import doctest
+import json
 from pathlib import Path
 
 import pytest
@@ -235,6 +236,20 @@ def test_a_window_must_have_1000_to_1500_hot_keys(tracked, verdict, rows):
 def test_no_hand_over_may_outlast_the_interval(longest, verdict, rows):
     times = [{**row, "overall_held_longest": longest} for row in rows["times"]]
     assert held("interval-of-ten-seconds", times=times) is verdict
+
+
+@pytest.mark.parametrize(("ours", "verdict"), [(27.0, True), (28.0, False)])
+def test_claims_on_a_real_broker_are_judged_by_what_was_saved(tmp_path, monkeypatch, ours, verdict):
+    [function] = [
+        one.function for one in claims_of(PAPER) if one.id == "broker-p99-near-saturation"
+    ]
+    monkeypatch.setitem(function.__globals__, "SAVED", tmp_path / "broker.json")
+    assert function({}).held is None
+    rows = [{"grouping": "key", "p99_ms": 100.0}, {"grouping": "smalops", "p99_ms": ours}]
+    run = {"partitions": 8, "service": 0.003, "rate": 1000.0, "schemes": rows}
+    saved = {"command": "python", "cores": 2, "load_average_before": 0.1, "static": run}
+    (tmp_path / "broker.json").write_text(json.dumps(saved))
+    assert function({}).held is verdict
 
 
 def test_a_few_real_cells_reach_the_claims(rows):

@@ -65,7 +65,7 @@ def distribution(
     """Figure 7: one row a percentile."""
     result = _static(grouping, service_us, partitions, saturation, seconds, seed)
     return [
-        {"grouping": grouping, "percentile": p, "delay": MICRO * delay}
+        {"grouping": grouping, "symbol": result.symbol, "percentile": p, "delay": MICRO * delay}
         for p, delay in result.percentiles.items()
     ]
 
@@ -155,6 +155,7 @@ def over_time(
         {
             **overall,
             "grouping": grouping,
+            "symbol": result.symbol,
             "second": moment.time,
             "p50": MILLI * moment.p50,
             "p90": MILLI * moment.p90,
@@ -229,7 +230,13 @@ def tracked(
         "most_tracked": max(row["tracked"] for row in rows),
     }
     return [
-        {**row, **ends, "what": what, "count": row[name]}
+        {
+            **row,
+            **ends,
+            "what": what,
+            "count": row[name],
+            "tracked_percent": row["tracked_percent"] if name == "tracked" else None,
+        }
         for row in rows
         for what, name in (("seen so far", "seen"), ("hot so far", "ever"), ("hot now", "tracked"))
     ]
