@@ -17,7 +17,12 @@ from evenflow.cli.terminal import note, progress
 from evenflow.model.errors import InputError
 
 # What Spark would log, stack traces and all, is told in one line where it is a user's mistake.
-_SETTINGS = {"spark.log.level": "FATAL", "spark.sql.session.timeZone": "UTC"}
+# Without a broker a batch would otherwise not let itself be stopped for many minutes.
+_SETTINGS = {
+    "spark.log.level": "FATAL",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.streaming.stopTimeout": "20s",
+}
 _POLL = 0.2  # seconds between two looks whether it is time to stop
 _FAILED = 1
 
@@ -101,7 +106,7 @@ def gateway(
     interval = _seconds("--decision-interval", decision_interval)
     counting = None if window is None else _seconds("--window", window)
     limit = None if seconds is None else _seconds("--for", seconds)
-    from evenflow.kafka.gateway_job import GatewayJob, connected_session, make_gateway
+    from evenflow.kafka.gateway_job import GatewayJob, connected_session, make_gateway, stopped
     from evenflow.spark.query import QueryFailed
 
     job = GatewayJob(
@@ -135,10 +140,11 @@ def gateway(
                 once=once,
                 on_batch=_tell_json if as_json else _tell,
             )
-            with query:
-                while not query.wait(_POLL):
-                    if interrupted.is_set() or (end is not None and time.monotonic() > end):
-                        break
+            while not query.wait(_POLL):
+                if interrupted.is_set() or (end is not None and time.monotonic() > end):
+                    if not stopped(query):
+                        note("the batch under way did not end; the next run does it again")
+                    break
     except QueryFailed as error:
         note(f"error: the gateway has stopped: {error}")
         raise typer.Exit(_FAILED) from None

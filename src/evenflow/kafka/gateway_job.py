@@ -128,6 +128,18 @@ def connected_session(master: str | None, settings: Mapping[str, Any]) -> Any:
     return running_session(master, "evenflow gateway", **{"spark.jars": jars, **settings})
 
 
+def stopped(query: Query) -> bool:
+    """Stop a query; whether it did, within the time that Spark's `stopTimeout` gives it."""
+    from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+    from pyspark.errors import PySparkException
+
+    try:
+        query.stop()
+    except (PySparkException, Py4JJavaError):
+        return False
+    return True
+
+
 def make_gateway(
     job: GatewayJob,
     partitions: int,

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import socket
+import time
 from typing import Any
 
 from evenflow.model import InputError
 from evenflow.model.validation import check_whole
 
 _PATIENCE = 15.0  # seconds that a broker may take to answer
+_SOON = 2.0  # seconds after which a topic that was just made is known to a broker
 
 
 def partitions_of(bootstrap: str, topic: str) -> int:
@@ -87,11 +89,17 @@ def _no_broker(bootstrap: str, reason: str) -> InputError:
 def _partitions(admin: Any, bootstrap: str, topic: str) -> int | None:
     from confluent_kafka import KafkaException
 
-    try:
-        known = admin.list_topics(timeout=_PATIENCE).topics
-    except KafkaException as error:
-        raise _no_broker(bootstrap, error.args[0].str()) from None
-    return len(known[topic].partitions) if topic in known else None
+    end = time.monotonic() + _SOON
+    while True:
+        try:
+            known = admin.list_topics(timeout=_PATIENCE).topics
+        except KafkaException as error:
+            raise _no_broker(bootstrap, error.args[0].str()) from None
+        if topic in known and known[topic].partitions:
+            return len(known[topic].partitions)
+        if time.monotonic() > end:
+            return None
+        time.sleep(0.1)
 
 
 def _make(admin: Any, topic: str, partitions: int, replicas: int) -> None:
