@@ -131,7 +131,11 @@ def fill(broker: Broker, topic: str, told: argparse.Namespace) -> None:
     weights = (2.72 + np.arange(told.keys)) ** -1.1
     drawn = np.searchsorted(np.cumsum(weights / weights.sum()), rng.random(told.messages))
     value = rng.bytes(told.value_bytes)
-    settings: dict[str, Any] = {"linger.ms": 20, "queue.buffering.max.messages": 1_000_000}
+    settings: dict[str, Any] = {
+        "linger.ms": 20,
+        "enable.idempotence": True,
+        "queue.buffering.max.messages": 1_000_000,
+    }
     producer = Producer({"bootstrap.servers": broker.bootstrap, **settings})
     began = time.perf_counter()
     for i, key in enumerate(drawn.tolist()):

@@ -20,7 +20,9 @@ def produced(broker, topic: str, messages) -> None:
     """Writes (key, value, partition), or (key, value, partition, headers), and waits for them."""
     from confluent_kafka import Producer
 
-    producer = Producer({"bootstrap.servers": broker.bootstrap, "linger.ms": 5, **_QUIET})
+    # Idempotent, because otherwise what is sent again after a slow answer loses its order.
+    settings = {"linger.ms": 5, "enable.idempotence": True, **_QUIET}
+    producer = Producer({"bootstrap.servers": broker.bootstrap, **settings})
     failures = []
 
     def delivered(error, message):
