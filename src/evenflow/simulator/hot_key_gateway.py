@@ -9,7 +9,6 @@ import numpy as np
 
 from evenflow.grouping import GroupingScheme, Scheme, make
 from evenflow.grouping.protocol import I32, U64
-from evenflow.grouping.table import TableRouting
 from evenflow.model import Feedback, InputError, Workers
 from evenflow.model.discovery import build
 from evenflow.model.validation import check_whole
@@ -116,8 +115,8 @@ class Smalops(Scheme):
         )
 
     @property
-    def _table(self) -> TableRouting:
-        return TableRouting(self.limit)
+    def _table(self) -> GroupingScheme:
+        return make("table", limit=self.limit)
 
     def start(self, workers: Workers | int, seed: int = 0, source: int = 0) -> GatewayState:
         if source > 0:
