@@ -41,9 +41,8 @@ class OrderedConsumer:
 
     Guarantee: every key's messages are handled in the order sent, and the effect of each, on the
     key's state and in the output topic (read with `isolation.level=read_committed`), is there exactly
-    once, whatever consumers die, come and go, however often the broker restarts, and however often
-    the writer writes a part again. The handler itself may be called again for a message whose
-    transaction failed.
+    once, whatever consumers die, come and go, and however often the writer writes a part again. The
+    handler itself may be called again for a message whose transaction failed.
 
     Parameters:
         config: where and how.
