@@ -17,7 +17,7 @@ from evenflow.model import InputError
 _LOG = logging.getLogger(__name__)
 
 _LONGEST = 5.0  # seconds to wait for the group's offsets
-_CONSTANT = 15.0  # seconds for which two offsets must disagree, unchanged, to be a mistake
+_CONSTANT = 5.0  # seconds for which two offsets must disagree, unchanged, to be a mistake
 
 
 class Loader:
@@ -50,12 +50,10 @@ class Loader:
         if not partitions:
             return {}
         committed = self._committed(partitions)
-        found = restore(
-            self._client, self._topics.changelog, sorted(committed), self._config.patience
-        )
+        found = restore(self._client, self._topics.changelog, partitions, self._config.patience)
         agreeing = {}
         for partition, saved in found.items():
-            if committed[partition] == saved.data_offset:
+            if committed[partition] in (UNKNOWN, saved.data_offset):
                 agreeing[partition] = saved
                 self._mismatches.pop(partition, None)
             else:
@@ -79,20 +77,22 @@ class Loader:
             )
 
     def _committed(self, partitions: list[int]) -> dict[int, int]:
-        """The group's offsets, of those partitions for which the broker tells them in time.
+        """The group's offsets; unknown where the broker does not tell them in time.
 
-        It does not while a transaction that holds some is open. And just after it was killed it may
-        say that a log ends earlier than it does: only where both agree is the changelog whole.
+        It does not while a transaction that holds some is open, and after it was killed that may be
+        for minutes. The changelog alone says where to read on, so this is not worth waiting for.
         """
         places = [TopicPartition(self._topics.data, partition) for partition in partitions]
         try:
             found = self._consumer.committed(places, timeout=min(_LONGEST, self._config.patience))
         except KafkaException as error:
-            _LOG.warning("the group's offsets are not known yet: %s", error)
-            return {}
-        return {
-            place.partition: max(place.offset, UNKNOWN) for place in found if place.error is None
-        }
+            _LOG.warning("the group's offsets are not known, the changelog's count: %s", error)
+            found = []
+        offsets = dict.fromkeys(partitions, UNKNOWN)
+        for place in found:
+            if place.error is None:
+                offsets[place.partition] = max(place.offset, UNKNOWN)
+        return offsets
 
     def _refuse_a_partial_log(self, partitions: list[int]) -> None:
         starts = first_offsets(self._client, self._topics.data, partitions)
