@@ -23,7 +23,7 @@ import numpy.typing as npt
 from evenflow.fleet import processes
 from evenflow.fleet.config import Fleet, read_config
 from evenflow.fleet.folder import Assignment, SharedFolder
-from evenflow.fleet.load import load_series
+from evenflow.fleet.load import load_series, told_bins
 from evenflow.model import InputError
 from evenflow.placement.catalogue import make_placer
 from evenflow.placement.protocol import Nodes, Observed, Proposal
@@ -214,7 +214,7 @@ class Coordinator:
     def _proposed(
         self, name: str, now: Assignment, usable: list[str], queries: list[str], last: int
     ) -> Proposal:
-        series = load_series(self._bins(), queries, last, self.fleet.samples)
+        series = load_series(told_bins(self._reports), queries, last, self.fleet.samples)
         observed = Observed.of(
             series,
             node=[usable.index(now.queries[query]) for query in queries],
@@ -254,20 +254,12 @@ class Coordinator:
     def _on(self, now: Assignment, node: str) -> list[str]:
         return [query for query, where in now.queries.items() if where == node]
 
-    def _bins(self) -> dict[str, list[dict[int, float]]]:
-        found: dict[str, list[dict[int, float]]] = {}
-        for told in self._reports.values():
-            for query, status in told["queries"].items():
-                bins = {int(at): share for at, share in status["busy"].items()}
-                found.setdefault(query, []).append(bins)
-        return found
-
     def _load(self, query: str) -> float:
         return float(self._series([query]).mean())
 
     def _series(self, queries: Sequence[str]) -> npt.NDArray[np.float64]:
         last = int(time.time() // self.fleet.sample) - 2
-        return load_series(self._bins(), list(queries), last, self.fleet.samples)
+        return load_series(told_bins(self._reports), list(queries), last, self.fleet.samples)
 
     def _average_loads(self, now: Assignment) -> dict[str, float]:
         loads = {node.name: 0.0 for node in self.fleet.nodes}

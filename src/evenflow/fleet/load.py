@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -39,6 +40,21 @@ class BusyTime:
             self.bins[number] = self.bins.get(number, 0.0) + share
         for number in [n for n in self.bins if n <= last - self.keep]:
             del self.bins[number]
+
+
+def told_bins(reports: Mapping[str, Mapping[str, Any]]) -> dict[str, list[dict[int, float]]]:
+    """Query → the bins that each node has told of it, from what the nodes have said last.
+
+    Example:
+        >>> told_bins({"a": {"queries": {"q": {"busy": {"7": 0.5}}}}, "b": {"queries": {}}})
+        {'q': [{7: 0.5}]}
+    """
+    found: dict[str, list[dict[int, float]]] = {}
+    for told in reports.values():
+        for query, seen in told["queries"].items():
+            bins = {int(at): float(share) for at, share in seen["busy"].items()}
+            found.setdefault(query, []).append(bins)
+    return found
 
 
 def load_series(

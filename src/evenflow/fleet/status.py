@@ -11,7 +11,7 @@ from evenflow.fleet import processes
 from evenflow.fleet.config import Fleet
 from evenflow.fleet.coordinator import coordinator_lives
 from evenflow.fleet.folder import SharedFolder
-from evenflow.fleet.load import load_series
+from evenflow.fleet.load import load_series, told_bins
 from evenflow.placement.protocol import average_correlation
 
 
@@ -25,12 +25,8 @@ def status(fleet: Fleet) -> dict[str, Any]:
     folder = SharedFolder(fleet.folder)
     assignment, reports = folder.assignment(), folder.reports()
     names = [query.name for query in fleet.queries]
-    bins: dict[str, list[dict[int, float]]] = {}
-    for told in reports.values():
-        for query, seen in told["queries"].items():
-            bins.setdefault(query, []).append({int(at): b for at, b in seen["busy"].items()})
     last = int(time.time() // fleet.sample) - 2
-    series = load_series(bins, names, last, fleet.samples)
+    series = load_series(told_bins(reports), names, last, fleet.samples)
     where = {} if assignment is None else assignment.queries
     by_node = np.array(
         [
