@@ -69,12 +69,12 @@ def run(told: Run, broker: Any, say: Any = print) -> dict[str, Any]:
             cwd=ROOT,
         )
         try:
-            rows, sent = _watch(told, broker, writer, consumers, output, Path(folder), say)
+            sent = _watch(told, broker, writer, consumers, output, Path(folder), say)
         finally:
             if writer.poll() is None:
                 writer.kill()
             consumers.end()
-        rows += _Outputs(broker.bootstrap, output).read(len(rows))
+        rows = _all_outputs(broker.bootstrap, output)
         counts = consumers.counts()
     found: Anomalies = check({key.encode(): count for key, count in sent["keys"].items()}, rows)
     return {
@@ -103,28 +103,28 @@ def _watch(
     output: str,
     folder: Path,
     say: Any,
-) -> tuple[list[tuple[bytes, int, int]], dict[str, Any]]:
-    """Looks on, and does harm, until all outputs are there."""
+) -> dict[str, Any]:
+    """Looks on, and does harm, until all outputs are there; what was sent."""
     chance = random.Random(told.seed)
     outputs = _Outputs(broker.bootstrap, output)
-    rows: list[tuple[bytes, int, int]] = []
+    seen = 0
     sent: dict[str, Any] | None = None
     last = last_told = time.monotonic()
     harm = _pause(chance, told.seconds_between_faults, last)
     kills = [told.messages * (i + 1) // (told.broker_kills + 1) for i in range(told.broker_kills)]
-    while sent is None or len(rows) < sum(sent["keys"].values()):
+    while sent is None or seen < sum(sent["keys"].values()):
         new = outputs.poll()
-        rows += new
+        seen += len(new)
         now = time.monotonic()
         if new:
             last = now
         if now - last > _STALLED:
-            say(f"nothing came for {_STALLED:.0f} s: giving up at {len(rows)} outputs")
+            say(f"nothing came for {_STALLED:.0f} s: giving up at {seen} outputs")
             break
         if now - last_told > 10:
             last_told = now
-            say(f"{len(rows)} outputs; faults {consumers.faults}")
-        if kills and len(rows) >= kills[0]:
+            say(f"{seen} outputs; faults {consumers.faults}")
+        if kills and seen >= kills[0]:
             kills.pop(0)
             say("killing the broker")
             broker.kill()
@@ -141,7 +141,7 @@ def _watch(
             sent = json.loads((folder / "sent.json").read_text())
             say(f"all is written: {sent['moves']} moves, {sent['replayed']} records again")
     assert sent is not None, "the writer did not end"
-    return rows, sent
+    return sent
 
 
 def _pause(chance: random.Random, mean: float, now: float) -> float:
@@ -238,36 +238,66 @@ class _Outputs:
     def __init__(self, bootstrap: str, topic: str) -> None:
         from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
+        self._settings = {"bootstrap.servers": bootstrap}
+        self._topic = topic
         self._consumer = Consumer(
             {
-                "bootstrap.servers": bootstrap,
+                **self._settings,
                 "group.id": f"{topic}-checker",
                 "enable.auto.commit": False,
                 "isolation.level": "read_committed",
+                "auto.offset.reset": "error",
                 "enable.partition.eof": True,
             }
         )
-        partitions = self._consumer.list_topics(topic, 30).topics[topic].partitions
-        self._ends = dict.fromkeys(partitions, False)
-        self._consumer.assign([TopicPartition(topic, p, OFFSET_BEGINNING) for p in partitions])
+        self._partitions = list(self._consumer.list_topics(topic, 30).topics[topic].partitions)
+        self._read_to = dict.fromkeys(self._partitions, 0)
+        self._consumer.assign(
+            [TopicPartition(topic, p, OFFSET_BEGINNING) for p in self._partitions]
+        )
 
     def poll(self) -> list[tuple[bytes, int, int]]:
+        from confluent_kafka import KafkaError
+
         rows = []
         for message in self._consumer.consume(10_000, 0.1):
-            if message.error() is not None:
-                self._ends[message.partition()] = True
-                continue
-            count, number = message.value().split()
-            rows.append((message.key(), int(number), int(count)))
+            error = message.error()
+            if error is None:
+                count, number = message.value().split()
+                rows.append((message.key(), int(number), int(count)))
+            elif error.code() == KafkaError._PARTITION_EOF:
+                self._read_to[message.partition()] = message.offset()
+            elif error.code() == KafkaError._AUTO_OFFSET_RESET:
+                raise RuntimeError(f"the checker lost its place: {error.str()}")
         return rows
 
-    def read(self, skipped: int) -> list[tuple[bytes, int, int]]:
-        """Everything, from the beginning to the end: what is beyond the first `skipped` of it."""
-        rows = []
-        while not all(self._ends.values()):
-            rows += self.poll()
+    def to_the_end(self) -> list[tuple[bytes, int, int]] | None:
+        """Everything to where the topic ends now, transactions that nobody has ended included; None
+        if there are some."""
+        from evenflow.kafka.consumer_topics import end_offsets
+
+        ends = end_offsets(self._settings, self._topic, self._partitions)
+        rows: list[tuple[bytes, int, int]] = []
+        silent_since = time.monotonic()
+        while any(self._read_to[p] < end for p, end in ends.items()):
+            new = self.poll()
+            rows += new
+            if new:
+                silent_since = time.monotonic()
+            if time.monotonic() - silent_since > 3:
+                return None
         self._consumer.close()
-        return rows[skipped:]
+        return rows
+
+
+def _all_outputs(bootstrap: str, topic: str) -> list[tuple[bytes, int, int]]:
+    """Every committed output, read anew when all is over: what was seen on the way does not count."""
+    deadline = time.monotonic() + _STALLED
+    while time.monotonic() < deadline:
+        rows = _Outputs(bootstrap, topic).to_the_end()
+        if rows is not None:
+            return rows
+    raise RuntimeError("the outputs could not be read to their end")
 
 
 def _create(bootstrap: str, topics: dict[str, int]) -> None:
