@@ -53,7 +53,7 @@ def run(folder: Path, options: argparse.Namespace, placed: bool, kills: bool) ->
         samples=round(options.period),
         every=10,
         initial="cor-glb" if placed else "none",
-        algorithm="cor-re-imp" if placed else "none",
+        algorithm="cor-se-imp" if placed else "none",
         dead_after=10.0,
     )
     feed = Feed(folder, phases, options.period, options.low, options.high)
@@ -154,12 +154,12 @@ def wait_for(what: Any, seconds: float, give_up: bool = True) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--queries", type=int, default=12)
-    parser.add_argument("--period", type=float, default=45.0, help="seconds between two bursts")
+    parser.add_argument("--period", type=float, default=60.0, help="seconds between two bursts")
     parser.add_argument("--periods", type=int, default=2, help="that are measured")
     parser.add_argument("--low", type=int, default=5, help="rows a second and query")
     parser.add_argument("--high", type=int, default=60, help="the same in a burst")
     parser.add_argument("--service", type=float, default=0.005, help="seconds a row")
-    parser.add_argument("--trigger", default="4 seconds", help="between two batches of a query")
+    parser.add_argument("--trigger", default="8 seconds", help="between two batches of a query")
     parser.add_argument("--no-kills", action="store_true")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()

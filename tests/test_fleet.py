@@ -17,9 +17,11 @@ from evenflow.cli.app import main
 from evenflow.fleet import processes
 from evenflow.fleet.config import read_config
 from evenflow.fleet.coordinator import Coordinator, coordinator_lives
+from evenflow.fleet.decision import unevenness, worthwhile
 from evenflow.fleet.folder import Assignment, SharedFolder
 from evenflow.fleet.load import BusyTime, load_series
 from evenflow.model import InputError
+from evenflow.placement.protocol import Nodes, Observed, Proposal
 from fleet_feed import Feed, config
 
 NODES = '[[nodes]]\nname = "a"\n[[nodes]]\nname = "b"\n'
@@ -77,20 +79,20 @@ def test_the_commands_refuse_a_fleet_that_is_not_there(tmp_path, capsys):
 
 
 @given(
-    st.lists(st.tuples(st.floats(0, 50), st.floats(0, 8)), max_size=20),
+    st.lists(st.tuples(st.floats(0, 50), st.floats(0, 8), st.floats(0, 20)), max_size=20),
     st.sampled_from([0.5, 1.0, 2.0]),
 )
-def test_the_bins_of_a_batch_add_up_to_its_duration(batches, sample):
+def test_the_bins_of_a_batch_add_up_to_its_busy_seconds(batches, sample):
     busy = BusyTime(sample, keep=1000)
-    for began, lasted in batches:
-        busy.add(began, began + lasted)
-    assert sum(busy.bins.values()) * sample == pytest.approx(sum(lasted for _, lasted in batches))
+    for began, lasted, seconds in batches:
+        busy.add(began, began + lasted, seconds)
+    assert sum(busy.bins.values()) * sample == pytest.approx(sum(batch[2] for batch in batches))
 
 
 def test_old_bins_are_dropped():
     busy = BusyTime(1.0, keep=3)
-    busy.add(0.0, 2.0)
-    busy.add(9.0, 10.5)
+    busy.add(0.0, 2.0, 2.0)
+    busy.add(9.0, 10.5, 1.0)
     assert set(busy.bins) == {9, 10}
 
 
@@ -130,9 +132,8 @@ class Pretended:
         monkeypatch.setattr(processes, "start", self._start)
         monkeypatch.setattr(processes, "kill", lambda told: self.killed.append(told["pid"]) or True)
         self.coordinator = Coordinator(self.fleet, str(path))
-        self.coordinator._began = 0.0
         self.folder = SharedFolder(self.fleet.folder)
-        self.busy = {}
+        self.busy, self.behind = {}, {}
 
     def _start(self, module, arguments, log):
         self.started.append(arguments[3])
@@ -142,7 +143,13 @@ class Pretended:
         now = self.folder.assignment()
         for node in nodes:
             told = {
-                q: {"state": "running", "error": "", "batches": 1, "busy": self.busy.get(q, {})}
+                q: {
+                    "state": "running",
+                    "error": "",
+                    "batches": 1,
+                    "busy": self.busy.get(q, {}),
+                    "known": time.time() - self.behind.get(q, 0.0),
+                }
                 for q, n in now.queries.items()
                 if n == node
             }
@@ -168,6 +175,7 @@ def test_queries_that_burst_together_are_put_apart(tmp_path, monkeypatch):
     fleet = Pretended(tmp_path, monkeypatch)
     fleet.coordinator.round()
     assert fleet.started == ["a", "b"]
+    fleet.coordinator._unsettled = 0
     fleet.burst({"x": 0, "y": 0, "z": 1, "w": 1})
     fleet.report("a", "b")
     fleet.coordinator.round()
@@ -177,6 +185,64 @@ def test_queries_that_burst_together_are_put_apart(tmp_path, monkeypatch):
     moves = fleet.folder.lines("moves.jsonl")
     assert len(moves) == 2
     assert all("cor-glb" in move["reason"] for move in moves)
+
+
+def test_nothing_is_placed_before_a_window_in_which_all_ran(tmp_path, monkeypatch):
+    fleet = Pretended(tmp_path, monkeypatch)
+    fleet.coordinator.round()
+    fleet.burst({"x": 0, "y": 0, "z": 1, "w": 1})
+    fleet.report("a", "b")
+    fleet.coordinator.round()
+    assert not fleet.folder.lines("moves.jsonl")
+    fleet.coordinator._unsettled -= 10
+    fleet.behind = {"z": 20.0}  # a long batch of z is under way
+    fleet.report("a", "b")
+    fleet.coordinator.round()
+    assert not fleet.folder.lines("moves.jsonl")
+    fleet.behind = {}
+    fleet.report("a", "b")
+    fleet.coordinator.round()
+    assert len(fleet.folder.lines("moves.jsonl")) == 2
+
+
+def test_without_load_there_is_no_first_placement(tmp_path, monkeypatch):
+    fleet = Pretended(tmp_path, monkeypatch)
+    fleet.coordinator.round()
+    fleet.coordinator._unsettled = 0
+    fleet.report("a", "b")
+    fleet.coordinator.round()
+    assert fleet.coordinator._decided_at > 0
+    assert not fleet.folder.assignment().placed
+    assert not fleet.folder.lines("moves.jsonl")
+
+
+@given(
+    st.integers(2, 4).flatmap(
+        lambda n: st.lists(
+            st.tuples(
+                st.integers(0, n - 1),
+                st.integers(0, n - 1),
+                st.lists(st.floats(0, 1), min_size=3, max_size=3),
+            ),
+            min_size=1,
+            max_size=8,
+        ).map(lambda rows: (n, rows))
+    ),
+    st.integers(1, 8),
+    st.sampled_from([0.0, 0.1, 0.5]),
+)
+def test_moves_are_the_proposals_few_and_worth_it(drawn, most, gain):
+    n, rows = drawn
+    seen = Observed.of([row[2] for row in rows], node=[row[0] for row in rows])
+    proposal = Proposal(seen, Nodes(n), np.array([row[1] for row in rows], np.int32))
+    chosen = worthwhile(proposal, most, gain)
+    moved = chosen.moved()
+    assert moved.sum() <= most
+    assert np.array_equal(chosen.node[moved], proposal.node[moved])
+    if moved.any():
+        now = unevenness(proposal, seen.node)
+        assert unevenness(chosen) < now
+        assert unevenness(chosen) <= (1 - gain) * now + 1e-9
 
 
 def test_a_dead_nodes_queries_go_elsewhere_and_it_is_killed_first(tmp_path, monkeypatch):

@@ -64,10 +64,11 @@ class Fleet:
         path: directories from which the queries' functions are imported.
         sample: seconds over which a load is averaged.
         samples: k, how many samples the placement looks at.
-        every: samples between two decisions.
+        every: samples between two decisions; after moves, k new ones are waited for in any case.
         initial: the algorithm of the first placement, once there are k samples; "none" for none.
         algorithm: the one of all later placements; "none" for none.
-        most_moves: of one decision.
+        most_moves: of one decision, but for the first placement.
+        least_gain: the share by which moves must lower the unevenness of nodes' loads to be made.
         dead_after: seconds without a sign of life, after which a node counts as dead.
         fence: "kill": a node that counts as dead is killed first, where its process is on this machine;
             "wait": its queries wait until it has let go of them by itself.
@@ -82,8 +83,9 @@ class Fleet:
     samples: int = 20
     every: int = 10
     initial: str = "cor-glb"
-    algorithm: str = "cor-re-imp"
+    algorithm: str = "cor-se-imp"
     most_moves: int = 4
+    least_gain: float = 0.1
     dead_after: float = 15.0
     fence: str = "kill"
     restart: bool = True

@@ -22,6 +22,7 @@ import numpy.typing as npt
 
 from evenflow.fleet import processes
 from evenflow.fleet.config import Fleet, read_config
+from evenflow.fleet.decision import worthwhile
 from evenflow.fleet.folder import Assignment, SharedFolder
 from evenflow.fleet.load import load_series, told_bins
 from evenflow.model import InputError
@@ -51,7 +52,7 @@ class Coordinator:
         self.folder.make()
         self._reports: dict[str, dict[str, Any]] = {}
         self._decided_at = 0  # the bin of the last decision
-        self._began = time.time()
+        self._unsettled = self._bin(time.time())  # the last bin in which not every query ran
 
     def run(self) -> None:
         """Until the fleet is down."""
@@ -189,14 +190,21 @@ class Coordinator:
         return self._moved(now, moves, "its node is being drained") if moves else now
 
     def _placed(self, now: Assignment) -> Assignment:
-        """What the algorithm proposes, every so often, while nothing else is under way."""
-        last = int(time.time() // self.fleet.sample) - 2
+        """What the algorithm proposes, every so often, while nothing else is under way.
+
+        It looks only at samples in which every query ran where it is now: those of a start or a move
+        say how long it took, and not what a query needs.
+        """
         name = self.fleet.algorithm if now.placed else self.fleet.initial
-        if name == "none" or last - self._decided_at < self.fleet.every:
-            return now
-        if time.time() - self._began < self.fleet.samples * self.fleet.sample:
+        if name == "none":
             return now
         if not self._quiet(now):
+            self._unsettled = self._bin(time.time())
+            return now
+        last = self._last_known(now)
+        if last - self._unsettled < self.fleet.samples:
+            return now
+        if last - self._decided_at < self.fleet.every:
             return now
         self._decided_at = last
         usable = self._usable(now)
@@ -204,12 +212,13 @@ class Coordinator:
         if len(usable) < 2 or not queries:
             return now
         proposal = self._proposed(name, now, usable, queries, last)
-        changed = np.flatnonzero(proposal.moved())
-        loads = proposal.observed.loads()
-        heaviest = changed[np.argsort(-loads[changed], kind="stable")]
-        most = self.fleet.most_moves if now.placed else len(changed)
-        moves = [Move(queries[i], usable[proposal.node[i]]) for i in heaviest[:most]]
-        return self._moved(replace(now, placed=True), moves, f"{name}: {proposal.reason()}")
+        if not proposal.observed.series.any():
+            return now  # nothing has come yet
+        chosen = worthwhile(
+            proposal, self.fleet.most_moves if now.placed else None, self.fleet.least_gain
+        )
+        moves = [Move(queries[i], usable[chosen.node[i]]) for i in np.flatnonzero(chosen.moved())]
+        return self._moved(replace(now, placed=True), moves, f"{name}: {chosen.reason()}")
 
     def _proposed(
         self, name: str, now: Assignment, usable: list[str], queries: list[str], last: int
@@ -233,6 +242,14 @@ class Coordinator:
             and self._reports[node]["queries"].get(query, {}).get("state") == "running"
             for query, node in now.queries.items()
         )
+
+    def _last_known(self, now: Assignment) -> int:
+        """The last bin of which all loads are known: batches tell when they are over."""
+        known = [self._reports[node]["queries"][q]["known"] for q, node in now.queries.items()]
+        return self._bin(min(known, default=time.time())) - 1
+
+    def _bin(self, moment: float) -> int:
+        return int(moment // self.fleet.sample)
 
     def _usable(self, now: Assignment) -> list[str]:
         """Nodes that live and are not being drained."""
@@ -258,7 +275,7 @@ class Coordinator:
         return float(self._series([query]).mean())
 
     def _series(self, queries: Sequence[str]) -> npt.NDArray[np.float64]:
-        last = int(time.time() // self.fleet.sample) - 2
+        last = self._bin(time.time()) - 2
         return load_series(told_bins(self._reports), list(queries), last, self.fleet.samples)
 
     def _average_loads(self, now: Assignment) -> dict[str, float]:

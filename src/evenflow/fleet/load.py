@@ -1,4 +1,4 @@
-"""Busy time: how much of each second a query was at work, from the batches that it has reported."""
+"""Busy time: how many cores a query kept busy in each second, from the batches that it has reported."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import numpy.typing as npt
 class BusyTime:
     """Busy seconds in bins of one length, aligned to the clock, so that bins of several nodes fit.
 
-    Guarantee: the bins of a batch add up to its duration, whether it is long or short, as long as its
-    bins are kept.
+    Guarantee: the bins of a batch add up to its busy seconds, whether it is long or short, as long as
+    its bins are kept.
 
     Parameters:
         sample: seconds a bin.
@@ -21,22 +21,27 @@ class BusyTime:
 
     Example:
         >>> busy = BusyTime(1.0, keep=4)
-        >>> busy.add(10.5, 12.25)
+        >>> busy.add(10.5, 12.5, 1.0)  # tasks worked for one of these two seconds
         >>> {at: round(share, 2) for at, share in busy.bins.items()}
-        {10: 0.5, 11: 1.0, 12: 0.25}
+        {10: 0.25, 11: 0.5, 12: 0.25}
     """
 
     def __init__(self, sample: float, keep: int) -> None:
         self.sample, self.keep = sample, keep
-        self.bins: dict[int, float] = {}  #: number of the bin → share of it that was busy
+        self.bins: dict[int, float] = {}  #: number of the bin → cores busy in it
 
-    def add(self, began: float, ended: float) -> None:
-        """A batch from one moment (seconds since 1970) to another."""
+    def add(self, began: float, ended: float, busy: float) -> None:
+        """A batch from one moment (seconds since 1970) to another, and the busy seconds in it.
+
+        They are spread over it evenly: when tasks waited, and when they worked, is not known.
+        """
+        ended = max(ended, began + 1e-3)
+        cores = busy / (ended - began)
         first, last = int(began // self.sample), int(ended // self.sample)
         for number in range(max(first, last - self.keep + 1), last + 1):
             begin = max(began, number * self.sample)
             end = min(ended, (number + 1) * self.sample)
-            share = max(0.0, end - begin) / self.sample
+            share = cores * max(0.0, end - begin) / self.sample
             self.bins[number] = self.bins.get(number, 0.0) + share
         for number in [n for n in self.bins if n <= last - self.keep]:
             del self.bins[number]

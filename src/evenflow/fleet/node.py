@@ -22,6 +22,7 @@ from evenflow.fleet.config import Fleet, QuerySpec, read_config
 from evenflow.fleet.folder import Assignment, SharedFolder
 from evenflow.fleet.leases import Lease
 from evenflow.fleet.load import BusyTime
+from evenflow.fleet.task_time import TaskTime
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -55,7 +56,9 @@ class Running:
         self.state, self.error = "waiting", ""
         self.batches, self.failures = 0, 0
         self.ids: str | None = None  #: Spark's number of the run
+        self._known = time.time()  # up to when its loads are known
         self._query: Any = None
+        self._tasks: TaskTime | None = None
         self._lease: Lease | None = None
         self._retry_at = 0.0
 
@@ -80,6 +83,7 @@ class Running:
             query = begin(self._spark, checkpoint=self.spec.checkpoint, **self.spec.arguments)
             self._query, self._lease = query, lease
             self.ids = str(_spark_query(query).runId)
+            self._tasks, self._known = TaskTime(self._spark, self.ids), time.time()
             self.state, self.error = "running", ""
         except BaseException as error:
             lease.release()
@@ -111,7 +115,9 @@ class Running:
         """A batch is done, as Spark tells it."""
         began = datetime.fromisoformat(progress.timestamp.replace("Z", "+00:00")).timestamp()
         seconds = progress.durationMs.get("triggerExecution", 0) / 1000
-        self.busy.add(began, began + seconds)
+        self._known = began + seconds
+        if self._tasks is not None:
+            self.busy.add(began, began + seconds, self._tasks.spent())
         if "addBatch" not in progress.durationMs:
             return  # it only looked, and there was nothing
         self.batches += 1
@@ -133,8 +139,14 @@ class Running:
             "error": self.error[:2000],
             "batches": self.batches,
             "failures": self.failures,
+            "known": self._known if self._at_work() else time.time(),
             "busy": {str(at): round(share, 4) for at, share in self.busy.bins.items()},
         }
+
+    def _at_work(self) -> bool:
+        """Whether a batch is under way, of which nothing is known yet."""
+        query = self._query
+        return query is not None and bool(_spark_query(query).status["isTriggerActive"])
 
     def _let_go(self) -> None:
         self._query = None
