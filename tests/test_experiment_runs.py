@@ -1,10 +1,13 @@
 """Runs of cells: kept when finished, resumed, on processes and on Spark, with a user's own scheme."""
 
+import ast
 import json
 import multiprocessing
+from pathlib import Path
 
 import pytest
 
+import evenflow
 from evenflow.model import InputError
 from evenflow.simulator.experiments import (
     CellStore,
@@ -18,6 +21,7 @@ from evenflow.simulator.experiments import (
     run_and_time,
     run_cell,
     run_cells,
+    store,
     with_schemes,
 )
 from tiny_experiments import ROUTING, SMALL, paper_at, routing_figure, without_speed
@@ -25,6 +29,17 @@ from tiny_experiments import ROUTING, SMALL, paper_at, routing_figure, without_s
 pytestmark = pytest.mark.slow
 
 # --- finished cells are kept ---------------------------------------------------------------------
+
+
+def test_a_digest_covers_every_package_that_the_simulator_imports():
+    package = Path(evenflow.__file__).parent
+    covered, found = set(store._LAYERS), set()
+    for layer in covered:
+        for path in (package / layer).rglob("*.py"):
+            for node in ast.walk(ast.parse(path.read_text())):
+                if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("evenflow."):
+                    found.add(node.module.split(".")[1])
+    assert found <= covered
 
 
 def test_digests_tell_cells_apart(tmp_path, monkeypatch):

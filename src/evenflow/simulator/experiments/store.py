@@ -15,7 +15,9 @@ from evenflow.model import InputError
 from evenflow.simulator.experiments.declaration import paper_folders
 
 # What can change a row; the command line and the pictures cannot.
-_LAYERS = ("model", "kernels", "sketches", "grouping", "metrics", "planning", "simulator")
+_LAYERS = (
+    "model", "kernels", "sketches", "grouping", "metrics", "planning", "placement", "simulator",
+)  # fmt: skip
 
 
 @cache
