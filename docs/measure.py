@@ -275,6 +275,36 @@ def q5() -> str:
     )
 
 
+def fleet() -> str:
+    """Both plans of a fleet, side by side."""
+    answer = run(_FLEET)
+    figures, told = answer["figures"], answer["parameters"]
+    named = ["rows", "batches", "batch p50", "p95", "p99", "longest", "node loads", "load deviation",
+             "correlation", "moves", "wrong outputs"]  # fmt: skip
+    rows = [[name, *(_plain(one[name]) for one in figures)] for name in named]
+    kills = [f"- {line}" for one in figures for line in one.get("kills", [])]
+    return _shown(
+        [_FLEET],
+        f"{told['queries']} queries on three applications of one core; the inputs of a third of them "
+        f"burst together, {told['low']} rows a second rising to {told['high']} for a third of "
+        f"{told['period']:g} seconds, {told['service'] * 1000:g} ms a row, a batch every "
+        f"{told['trigger']}. Connected: queries that burst together share a node. Placed: by the "
+        "correlation of loads, once a period had been seen. Seconds of batches, over "
+        f"{told['periods']} periods.",
+        _table(["", *(one["plan"] for one in figures)], rows),
+        "Killed with SIGKILL afterwards, under the same load:",
+        "\n".join(kills),
+    )
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
+    if isinstance(value, dict):
+        return "; ".join(f"{k}: {v}" for k, v in value.items()) or "none"
+    return str(value)
+
+
 def reference_counting() -> str:
     """Kernels as they are, and in a copy of the package whose kernels count references."""
     command, flag = "evenflow bench kernels --json", " _nrt=False,"
@@ -319,6 +349,8 @@ _TOLERANCE = "evenflow bench spark --json --only tolerance"
 _PLANNER = "evenflow bench planner --json"
 _Q5 = "python -m benchmarks.tpch_q5 --json"
 
+_FLEET = "python -m benchmarks.fleet --json"
+
 BLOCKS = {
     "compare": Block("README.md", compare),
     "headline": Block("docs/measuring.md", partial(comparison, HEADLINE)),
@@ -335,6 +367,7 @@ BLOCKS = {
     "tolerance": Block("docs/measuring.md", partial(spark, _TOLERANCE), _TOLERANCE),
     "q5": Block("docs/measuring.md", q5, _Q5),
     "planner": Block("docs/measuring.md", planners, _PLANNER),
+    "fleet": Block("docs/fleet.md", fleet, _FLEET),
     "reference-counting": Block("docs/decisions/0001-kernels.md", reference_counting),
     "sightings": Block("docs/decisions/0004-head-keys.md", partial(variants, _SIGHTED, _BOTH)),
     "patience": Block("docs/decisions/0005-patience.md", partial(variants, _PATIENT, _BOTH)),
