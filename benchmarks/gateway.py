@@ -2,13 +2,16 @@
 
 Both read the same topic from a real broker on this machine and write it to a new one, with the same
 settings of source and sink, in turns within one run. The first round of each is left out, because
-Java compiles in it. The ratio is that of the median rates of batches of full size.
+Java compiles in it. The ratio is that of the median rates of batches of full size. Beside it stand
+the ratios round by round, because on a machine that others use one median may have had the better
+minutes; the seconds of the gateway's steps in a batch; and the load average before and after.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import statistics
 import sys
 import tempfile
@@ -40,6 +43,7 @@ def main() -> None:
     parser.add_argument("--batches", type=int, default=5)
     parser.add_argument("--rounds", type=int, default=3, help="besides the first, left out")
     parser.add_argument("--interval", type=float, default=2.0, help="between two decisions")
+    parser.add_argument("--headers", type=int, default=0, help="of every message in the source")
     parser.add_argument("--sorted", action="store_true", help="as rows that come in no order")
     told = parser.parse_args()
     jars = ",".join(str(jar) for jar in connector_jars())
@@ -57,7 +61,11 @@ def measured(spark: Any, broker: Broker, told: argparse.Namespace) -> dict[str, 
     most = -(-told.messages // told.batches)
     rates: dict[str, list[float]] = {"copy": [], "gateway": []}
     moves = hot = 0
+    steps: dict[str, list[float]] = {}
+    rounds: list[float] = []
+    load = os.getloadavg()[0]
     for round_ in range(told.rounds + 1):
+        of_round: dict[str, float] = {}
         for name, run in (("copy", copied), ("gateway", through_gateway)):
             target = new_topic(broker, told.partitions)
             with tempfile.TemporaryDirectory() as folder:
@@ -80,21 +88,31 @@ def measured(spark: Any, broker: Broker, told: argparse.Namespace) -> dict[str, 
             )
             if round_:
                 rates[name] += batches
+                for one in metrics:
+                    for step, seconds in one["durations"].items():
+                        steps.setdefault(step, []).append(seconds)
             drop_topic(broker, target)
+            of_round[name] = statistics.median(batches)
+        if round_:
+            rounds.append(of_round["gateway"] / of_round["copy"])
     medians = {name: statistics.median(found) for name, found in rates.items()}
     ratio = medians["gateway"] / medians["copy"]
     return {
         "messages": told.messages,
         "keys": told.keys,
         "partitions": told.partitions,
+        "headers": told.headers,
         "copy_per_second": round(medians["copy"]),
         "gateway_per_second": round(medians["gateway"]),
         "ratio": round(ratio, 3),
+        "ratio_by_round": [round(one, 3) for one in rounds],
         "goal": GOAL,
         "held": ratio >= GOAL,
         "moves": moves,
         "hot_keys_at_most": hot,
         "batches_each": len(rates["copy"]),
+        "seconds_by_step": {s: round(statistics.median(x), 3) for s, x in steps.items()},
+        "load_average": [round(load, 1), round(os.getloadavg()[0], 1)],
     }
 
 
@@ -131,6 +149,7 @@ def fill(broker: Broker, topic: str, told: argparse.Namespace) -> None:
     weights = (2.72 + np.arange(told.keys)) ** -1.1
     drawn = np.searchsorted(np.cumsum(weights / weights.sum()), rng.random(told.messages))
     value = rng.bytes(told.value_bytes)
+    headers = [(f"name-{i}", rng.bytes(16)) for i in range(told.headers)]
     settings: dict[str, Any] = {
         "linger.ms": 20,
         "enable.idempotence": True,
@@ -139,17 +158,19 @@ def fill(broker: Broker, topic: str, told: argparse.Namespace) -> None:
     producer = Producer({"bootstrap.servers": broker.bootstrap, **settings})
     began = time.perf_counter()
     for i, key in enumerate(drawn.tolist()):
-        send(producer.produce, topic, value, b"key-%d" % key)
+        send(producer.produce, topic, value, b"key-%d" % key, headers)
         if i % 10_000 == 0:
             producer.poll(0)
     assert producer.flush(300) == 0
     note(f"{told.messages:,} messages in the source after {time.perf_counter() - began:.0f} s")
 
 
-def send(produce: Callable[..., None], topic: str, value: bytes, key: bytes) -> None:
+def send(
+    produce: Callable[..., None], topic: str, value: bytes, key: bytes, headers: list[Any]
+) -> None:
     while True:
         try:
-            return produce(topic, value, key)
+            return produce(topic, value, key, headers=headers)
         except BufferError:
             time.sleep(0.05)
 

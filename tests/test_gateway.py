@@ -16,7 +16,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from evenflow.kafka.gateway_state import Counted, GatewayState, advanced
 from evenflow.model import InputError
 from evenflow.ordering import Header, pack
 from evenflow.planning.hot_keys import HotKeys
@@ -285,58 +284,56 @@ def test_the_headers_are_those_of_the_ordering_package(spark):
         assert [(h["key"], bytes(h["value"])) for h in row["headers"]] == expected
 
 
-def some_state(batches=3):
-    state = GatewayState.start(POLICY, 0.0)
-    keys = [*(b"hot-%d" % i for i in range(9)), b"\xff\x00", *(b"%d" % i for i in range(60))]
-    for i in range(batches):
-        counts = [*(90 - 9 * j for j in range(9)), 10 + 30 * i, *([1] * 60)]
-        counted = Counted(keys, counts, sum(counts) + 50)
-        state = advanced(POLICY, state, counted, 11.0 * (i + 1), 10.0, 10.0, i + 1)
-    return state
-
-
-def test_the_state_is_the_same_after_it_was_written_down():
-    state = some_state()
-    plain = json.loads(json.dumps(state.to_json(POLICY)))
-    again = GatewayState.from_json(plain, POLICY)
-    assert again.to_json(POLICY) == state.to_json(POLICY)
-    assert again.routes() == state.routes()
-    assert again.moves == state.moves
-    more = Counted([b"hot-1"], [7], 7)
-    following = [advanced(POLICY, s, more, 50.0, 10.0, 10.0, 9) for s in (some_state(), again)]
-    assert following[0].to_json(POLICY) == following[1].to_json(POLICY)
-
-
-def test_a_key_that_has_cooled_goes_home_and_is_forgotten():
-    state = some_state()
-    assert any(route.set for route in state.routes())
-    away = {route.key: route for route in state.routes() if route.set}
-    cold = Counted([b"%d" % i for i in range(100)], [1] * 100, 100)
-    state = advanced(POLICY, state, cold, 100.0, 10.0, 10.0, 7)
-    assert {move.key for move in state.moves} >= {
-        key for key, route in away.items() if route.partition != _home(key)
-    }
-    for move in state.moves:
-        assert move.target == _home(move.key)
-    assert state.routes() == []
-    assert state.sets == {}
-    state = advanced(POLICY, state, Counted([], [], 0), 200.0, 10.0, 10.0, 8)
-    assert state.names == {}
-    assert state.moves == ()
-
-
-def _home(key):
+@pytest.mark.spark
+@pytest.mark.parametrize(("partitions", "seed"), [(1, 0), (4, 7), (1000, 2**63 + 5)])
+def test_a_key_that_has_not_moved_is_where_the_policy_has_its_home(spark, partitions, seed):
+    from evenflow.kafka.gateway_rows import Rows, own_rows, placed
     from evenflow.kernels.fingerprints import fingerprint
 
-    return int(POLICY.homes(fingerprint(pa.array([key], pa.binary())))[0])
+    rng = np.random.default_rng(partitions)
+    keys = [b"", b"\xff\x00", *(rng.bytes(int(n)) for n in rng.integers(1, 40, 300))]
+    given = pa.table({"key": pa.array([*keys, None]), "value": [b"%d" % i for i in range(303)]})
+    assert spark.conf.get("spark.sql.ansi.enabled") == "true"
+    rows = Rows().selected(spark.createDataFrame(given))
+    found = {row["key"]: row["partition"] for row in placed(rows, [], partitions, seed).collect()}
+    assert spark.conf.get("spark.sql.ansi.enabled") == "true"
+    homes = HotKeys(partitions, seed=seed).homes(fingerprint(pa.array(keys, pa.binary())))
+    assert [found[key] for key in keys] == homes.tolist()
+    owned = [own_rows(rows, 3, index, seed).collect() for index in range(3)]
+    assert sorted(row["value"] for part in owned for row in part) == sorted(
+        given["value"].to_pylist()
+    )
+    apart = fingerprint(pa.array([*keys, None], pa.binary()))
+    level_1 = HotKeys(3, seed=seed ^ 0x5EED).homes(apart).tolist()
+    assert [len(part) for part in owned] == [level_1.count(index) for index in range(3)]
 
 
-def test_without_a_window_or_interval_over_nothing_moves():
-    state = GatewayState.start(POLICY, 0.0)
-    state = advanced(POLICY, state, Counted([b"a"], [1000], 1000), 5.0, 10.0, 10.0, 1)
-    assert state.moves == ()
-    assert state.routes() == []
-    assert state.names
+@pytest.mark.spark
+@pytest.mark.parametrize("rare", ["all different", "just below"])
+def test_a_key_with_a_seventh_of_the_threshold_is_listed_and_counts_are_right_to_a_fifteenth(
+    spark, rare
+):
+    from evenflow.kafka.gateway_counts import counts, observed
+
+    n, threshold = 60_000, 0.02
+    step = int(threshold * n / 7) + 1
+    wanted = {b"\xffwanted-%d" % i: step + 40 * i for i in range(12)}
+    left = n - sum(wanted.values())
+    other = [i if rare == "all different" else i // 4 for i in range(left)]
+    drawn = [*(key for key, times in wanted.items() for _ in range(times))]
+    drawn += [b"rare-%d" % i for i in other]
+    drawn = [drawn[i] for i in np.random.default_rng(3).permutation(n)]
+    rows = spark.createDataFrame(pa.table({"key": pa.array(drawn, pa.binary())})).repartition(3)
+    rows, seen = observed(rows, threshold)
+    rows.write.format("noop").mode("overwrite").save()
+    found = counts(seen)
+    assert found.total == n
+    listed = dict(zip(found.keys, found.counts, strict=True))
+    assert {
+        key: abs(listed[key] - times) <= threshold * n / 15 for key, times in wanted.items()
+    } == (dict.fromkeys(wanted, True))
+    unwanted = [times for key, times in listed.items() if key not in wanted]
+    assert max(unwanted, default=0) <= 4 + threshold * n / 15
 
 
 KILLED = """
@@ -353,30 +350,32 @@ stream = read_topic(spark, bootstrap, source, most=1200)
 query = gateway.start(stream, checkpoint, TOPIC_ROWS, available_now=True,
                       on_batch=lambda metrics: print(metrics["batch"], flush=True))
 query.wait()
-spark.stop()
-print("done", flush=True)
 """
 
 
 @pytest.mark.spark
 @pytest.mark.slow
-def test_a_killed_gateway_continues_with_the_same_positions(broker, source, tmp_path):
+def test_a_killed_gateway_continues_with_the_same_positions(spark, broker, source, tmp_path):
     topic, messages = source
-    target = new_topic(broker, PARTITIONS)
+    target, checkpoint = new_topic(broker, PARTITIONS), tmp_path / "ckpt"
     script = tmp_path / "gateway.py"
     script.write_text(textwrap.dedent(KILLED))
-    command = [sys.executable, script, broker.bootstrap, topic, target, tmp_path / "ckpt"]
+    command = [sys.executable, script, broker.bootstrap, topic, target, checkpoint]
     told = []
-    for kill_after in (2, None):
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-            for batches, line in enumerate(process.stdout, start=1):
-                told.append(line.strip())
-                if batches == kill_after:
-                    time.sleep(0.15)  # into the midst of the next batch
-                    process.send_signal(signal.SIGKILL)
-                    break
-    assert told[-1] == "done"
-    assert told[:2] == ["0", "1"]
-    assert told[2] in ("2", "3")  # 3 if batch 2 was committed after all, before it could be told
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        for line in process.stdout:
+            told.append(line.strip())
+            if len(told) == 2:
+                time.sleep(0.15)  # into the midst of the next batch
+                process.send_signal(signal.SIGKILL)
+                break
+    assert told == ["0", "1"]
+    assert process.returncode == -signal.SIGKILL
+    # Goes on in another process, this one, which spares a second start of Spark.
+    metrics = run_gateway(
+        spark, broker, topic, target, checkpoint, 1200, interval=0.05, clock=time.time
+    )
+    # Without 2 if that was committed after all, and not told of.
+    assert {m["batch"] for m in metrics} >= {0, 1, 3, 4}
     found = written(consumed(broker, target))
     assert found.values == sent_values(messages)

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from evenflow.kafka.gateway_counts import counts, observed
 from evenflow.kafka.gateway_rows import (
     Rows,
-    countable,
     in_sequence,
     marker_rows,
     own_rows,
@@ -49,7 +49,6 @@ PRODUCER = {
 _FIXED = ("kafka.acks", "kafka.enable.idempotence", "kafka.delivery.timeout.ms")
 
 _V1_SOURCES = "spark.sql.sources.useV1SourceList"
-_MOST_COUNTED = 1 << 19  # keys of Spark's sketch
 
 
 @dataclass(frozen=True)
@@ -165,7 +164,9 @@ class Gateway:
                     "start this one with a checkpoint of its own"
                 )
             drop_unfinished(Path(path) / "spark")
-            writer = df.writeStream.foreachBatch(_Loop(self, path, rows, on_batch, keep))
+            # Chosen here and not in the batch: what is not needed would be copied into it.
+            chosen = rows.selected(df)
+            writer = chosen.writeStream.foreachBatch(_Loop(self, path, rows, on_batch, keep))
             writer = writer.option("checkpointLocation", os.path.join(path, "spark"))
             writer = writer.queryName(name or f"gateway to {self.topic} ({state.query[:8]})")
             if available_now:
@@ -293,26 +294,14 @@ class _Loop:
 
     def _sent(self, df: DataFrame, routes: Sequence[Any], writer: int, epoch: int) -> Counted:
         """Write a batch's messages; what was counted of them on the way."""
-        from pyspark.sql import Observation
-        from pyspark.sql import functions as F
-
         gateway, policy = self.gateway, self.gateway.policy
-        rows = self.rows.selected(df)
-        rows = own_rows(rows, gateway.gateways, gateway.index, policy.seed)
-        listed, tracked = _sketch_sizes(policy.threshold)
-        seen = Observation()
-        rows = rows.observe(
-            seen,
-            F.count(F.lit(1)).alias("rows"),
-            F.call_function("approx_top_k", countable(rows), F.lit(listed), F.lit(tracked)).alias(
-                "top"
-            ),
-        )
+        rows = own_rows(df, gateway.gateways, gateway.index, policy.seed)
+        rows, seen = observed(rows, policy.threshold)
         rows = placed(rows, routes, policy.partitions, policy.seed)
         if not self.rows.in_order:
             rows = in_sequence(rows, policy.partitions, len(self.rows.order))
         self._write(with_headers(rows, writer, epoch))
-        return _counted(seen.get)
+        return counts(seen)
 
     def _write(self, rows: DataFrame) -> None:
         session = rows.sparkSession
@@ -338,22 +327,6 @@ def writer_number(query: str) -> int:
         255
     """
     return int(query[:10], 16)
-
-
-def _sketch_sizes(threshold: float) -> tuple[int, int]:
-    """How many keys of a batch are listed, and how many its sketch follows, so that a key with a tenth
-    of the threshold is listed and its count is right to a fraction of that."""
-    listed = min(max(1024, int(10 / threshold) if threshold > 0 else _MOST_COUNTED), _MOST_COUNTED)
-    return listed, min(4 * listed, _MOST_COUNTED)
-
-
-def _counted(told: Mapping[str, Any]) -> Counted:
-    import base64
-
-    found = [(row["item"], row["count"]) for row in told["top"] or () if row["item"] is not None]
-    found.sort(key=lambda one: (-one[1], one[0]))
-    keys = [base64.b64decode(item) for item, _ in found]
-    return Counted(keys, [count for _, count in found], int(told["rows"]))
 
 
 def _check_rows(df: DataFrame, rows: Rows) -> None:

@@ -6,7 +6,8 @@ No row visits Python. The bytes are those of `evenflow.ordering.headers`; tests 
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -16,8 +17,8 @@ import pyarrow as pa
 from evenflow.kafka.gateway_state import KeyMove, Route
 from evenflow.ordering import MESSAGE, batch_markers
 from evenflow.ordering.headers import POSITION, VERSION
-from evenflow.spark.job import FINGERPRINT, WORKER, quoted
-from evenflow.spark.native_routing import routed_by_owner
+from evenflow.spark.job import quoted
+from evenflow.spark.placement import MULTIPLIER, salt
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -29,8 +30,9 @@ SORTED = 1  #: the lane of rows that the gateway has sorted
 _LEVEL_1 = (
     0x5EED  #: sets the hash that chooses the gateway apart from the one that chooses partitions
 )
+_FROM_ZERO = -365884300664092260  # makes Spark's xxhash64, which begins with 42, begin with 0
+_NO_KEY = -5196783011329398166  # the fingerprint of null
 _ROW_OF_TASK = (1 << 33) - 1  # the part of `monotonically_increasing_id` that counts a task's rows
-_LONGEST_TRACKED = 512  # bytes of a key; longer ones go by hash
 
 _COLUMNS = ("key", "value", "headers", "lane", "sequence")
 _TABLE = "key binary, moved_to int, set bigint"
@@ -83,17 +85,8 @@ def own_rows(rows: DataFrame, gateways: int, index: int, seed: int) -> DataFrame
         return rows
     from pyspark.sql import functions as F
 
-    columns = rows.columns
-    chosen = routed_by_owner(rows, ["key"], gateways, seed ^ _LEVEL_1)
-    return chosen.where(F.col(WORKER) == index).select(*columns)
-
-
-def countable(rows: DataFrame) -> Column:
-    """A row's key as text, for Spark's sketch, which knows no bytes; null where it is not counted."""
-    from pyspark.sql import functions as F
-
-    key = rows["key"]
-    return F.when(F.length(key) <= _LONGEST_TRACKED, F.base64(key))
+    with _wrapping(rows.sparkSession):
+        return rows.where(home(gateways, seed ^ _LEVEL_1) == F.lit(index))
 
 
 def placed(rows: DataFrame, routes: Sequence[Route], partitions: int, seed: int) -> DataFrame:
@@ -104,18 +97,52 @@ def placed(rows: DataFrame, routes: Sequence[Route], partitions: int, seed: int)
     from pyspark.sql import functions as F
 
     columns = rows.columns
-    by_hash = routed_by_owner(rows, ["key"], partitions, seed)
     anywhere = F.pmod(
         F.col("sequence") if "sequence" in columns else F.xxhash64("value"), partitions
     )
-    partition, number = F.col(WORKER), F.lit(0).cast("bigint")
+    number = F.lit(0).cast("bigint")
+    with _wrapping(rows.sparkSession):
+        rows = rows.withColumn("partition", home(partitions, seed))
+    partition = F.col("partition")
     if routes:
         table = _table(rows.sparkSession, routes)
-        by_hash = by_hash.join(F.broadcast(table), "key", "left")
+        rows = rows.join(F.broadcast(table), "key", "left")
         partition = F.coalesce(F.col("moved_to"), partition)
         number = F.coalesce(F.col("set"), number)
     partition = F.when(F.col("key").isNull(), anywhere.cast("int")).otherwise(partition)
-    return by_hash.select(*columns, partition.alias("partition"), number.alias("set"))
+    return rows.select(*columns, partition.alias("partition"), number.alias("set"))
+
+
+def home(partitions: int, seed: int) -> Column:
+    """The partition of the column `key` by hash: the numbers of the scheme `key`, as everywhere.
+
+    Written for arithmetic that wraps around (`_wrapping`): what `native_routing` has for sessions in
+    Spark's ANSI mode is a hundred times as long, and is analysed anew in every batch.
+    """
+    from pyspark.sql import functions as F
+
+    def folded(word: Column) -> Column:
+        return word.bitwiseXOR(F.shiftrightunsigned(word, 32))
+
+    factor = F.lit(_signed(MULTIPLIER))
+    hashed = F.xxhash64(F.lit(_FROM_ZERO), "key")
+    word = F.when(F.col("key").isNull(), F.lit(_NO_KEY)).otherwise(hashed)
+    word = word.bitwiseXOR(F.lit(_signed(salt(seed))))
+    word = folded(folded(word) * factor) * factor
+    upper = F.shiftrightunsigned(word, 32) * F.lit(partitions).cast("bigint")
+    return F.shiftrightunsigned(upper, 32).cast("int")
+
+
+@contextmanager
+def _wrapping(session: SparkSession) -> Iterator[None]:
+    """Expressions that are put into a DataFrame meanwhile wrap around where they overflow, and may cast
+    numbers to bytes; Spark's ANSI mode refuses both."""
+    ansi = session.conf.get("spark.sql.ansi.enabled")
+    session.conf.set("spark.sql.ansi.enabled", "false")
+    try:
+        yield
+    finally:
+        session.conf.set("spark.sql.ansi.enabled", ansi)
 
 
 def in_sequence(rows: DataFrame, partitions: int, orders: int) -> DataFrame:
@@ -137,11 +164,7 @@ def with_headers(rows: DataFrame, writer: int, epoch: int) -> DataFrame:
     """What Spark's sink is given: key, value, partition and headers."""
     from pyspark.sql import functions as F
 
-    # A number cast to bytes is big-endian, which Spark allows outside of its ANSI mode only.
-    session = rows.sparkSession
-    ansi = session.conf.get("spark.sql.ansi.enabled")
-    session.conf.set("spark.sql.ansi.enabled", "false")
-    try:
+    with _wrapping(rows.sparkSession):  # a number cast to bytes is big-endian
         position = F.concat(
             F.lit(bytes([VERSION, MESSAGE])),
             (F.col("lane") + F.lit(_signed(writer << LANE_BITS))).cast("binary"),
@@ -154,8 +177,6 @@ def with_headers(rows: DataFrame, writer: int, epoch: int) -> DataFrame:
             theirs = F.filter("headers", lambda h: ~h["key"].startswith("evenflow-"))
             own = F.when(F.col("headers").isNull(), own).otherwise(F.concat(theirs, own))
         return rows.select("key", "value", "partition", own.alias("headers"))
-    finally:
-        session.conf.set("spark.sql.ansi.enabled", ansi)
 
 
 def marker_rows(
@@ -212,10 +233,9 @@ def _signed(word: int) -> int:
 
 
 __all__ = [
-    "FINGERPRINT",
     "LANE_BITS",
     "Rows",
-    "countable",
+    "home",
     "in_sequence",
     "lane_of",
     "marker_rows",

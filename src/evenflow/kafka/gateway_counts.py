@@ -1,0 +1,65 @@
+"""A batch's most frequent keys, counted by Spark on the rows' way to Kafka."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from evenflow.kafka.gateway_state import Counted
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, Observation
+
+LONGEST_TRACKED = 512  #: bytes of a key; longer ones go by hash
+
+_MOST_COUNTED = 1 << 19  # keys of Spark's sketch
+
+
+def observed(rows: DataFrame, threshold: float) -> tuple[DataFrame, Observation]:
+    """The rows, and what tells the counts once they are written, for `counts`.
+
+    Guarantee: a key of up to 512 bytes with a seventh of the threshold's share of the rows is listed,
+    and no count is wrong by more than a fifteenth of that share.
+    """
+    from pyspark.sql import Observation
+    from pyspark.sql import functions as F
+
+    listed, tracked = sketch_sizes(threshold)
+    seen = Observation()
+    top = F.call_function("approx_top_k", _countable(rows), F.lit(listed), F.lit(tracked))
+    return rows.observe(seen, F.count(F.lit(1)).alias("rows"), top.alias("top")), seen
+
+
+def counts(seen: Observation) -> Counted:
+    """What was counted, the most frequent keys first."""
+    return _counted(seen.get)
+
+
+def sketch_sizes(threshold: float) -> tuple[int, int]:
+    """How many keys of a batch are listed, and how many its sketch follows.
+
+    A sketch that follows m keys has a place for at least 4/3·m, and errs by at most 3.5/(4/3·m) of the
+    rows (Anderson et al., "A high-performance algorithm for identifying frequent items in data
+    streams"). With 40 keys for each that can be hot, that is a fifteenth of the threshold; what has
+    twice as much is listed.
+    """
+    if threshold <= 0:
+        return _MOST_COUNTED, _MOST_COUNTED
+    listed = min(max(1024, int(10 / threshold)), _MOST_COUNTED)
+    return listed, min(4 * listed, _MOST_COUNTED)
+
+
+def _countable(rows: DataFrame) -> Column:
+    """A row's key as text, for Spark's sketch, which knows no bytes; null where it is not counted."""
+    from pyspark.sql import functions as F
+
+    key = rows["key"]
+    return F.when(F.length(key) <= LONGEST_TRACKED, F.base64(key))
+
+
+def _counted(told: Mapping[str, Any]) -> Counted:
+    found = [(row["item"], row["count"]) for row in told["top"] or () if row["item"] is not None]
+    found.sort(key=lambda one: (-one[1], one[0]))
+    keys = [base64.b64decode(item) for item, _ in found]
+    return Counted(keys, [count for _, count in found], int(told["rows"]))
