@@ -262,7 +262,8 @@ class _Picture:
                 else:
                     one.tick_params(labelleft=False)
                 if grid.is_lowest(level, i) or (not self.shared_x and level == grid.levels - 1):
-                    one.set_xlabel(plain(self.acrosses[i].label), fontsize=10)
+                    across = _in_even_lines(plain(self.acrosses[i].label), grid.letters_a_panel)
+                    one.set_xlabel(across, fontsize=10)
                 else:
                     one.tick_params(labelbottom=False)
 
