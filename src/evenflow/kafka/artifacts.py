@@ -41,8 +41,8 @@ class Archive:
         digest: the SHA-256 of its bytes, in hexadecimal.
 
     Example:
-        >>> Archive("org.apache.kafka", "kafka_2.13", "4.3.1", "00").file
-        'kafka_2.13-4.3.1.jar'
+        >>> Archive("org.apache.kafka", "kafka_2.13", "4.2.1", "00").file
+        'kafka_2.13-4.2.1.jar'
     """
 
     group: str
@@ -63,7 +63,7 @@ def locked(group: str) -> list[Archive]:
 
     Example:
         >>> [archive.version for archive in locked("broker") if archive.name == "kafka-raft"]
-        ['4.3.1']
+        ['4.2.1']
     """
     found: dict[str, list[Archive]] = {}
     for line in _LOCK.read_text().splitlines():

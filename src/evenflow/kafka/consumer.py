@@ -18,7 +18,7 @@ from evenflow.kafka.consumer_config import ConsumerConfig, ConsumerCounts
 from evenflow.kafka.consumer_loading import Loader
 from evenflow.kafka.consumer_partition import Handler, PartitionWork, StateFormat
 from evenflow.kafka.consumer_pressure import press_back
-from evenflow.kafka.consumer_records import UNKNOWN, pack_done, unpack_done
+from evenflow.kafka.consumer_records import UNKNOWN, unpack_done
 from evenflow.kafka.consumer_topics import client_settings, group_topics, make_group_topics
 from evenflow.kafka.consumer_transaction import Aborted, ConsumerStopped, Transactions, complain
 from evenflow.ordering import unpack
@@ -41,8 +41,9 @@ class OrderedConsumer:
 
     Guarantee: every key's messages are handled in the order sent, and the effect of each, on the
     key's state and in the output topic (read with `isolation.level=read_committed`), is there exactly
-    once, whatever consumers die, come and go, and however often the writer writes a part again. The
-    handler itself may be called again for a message whose transaction failed.
+    once, whatever consumers die, come and go, however often the writer writes a part again, and also
+    if the broker is killed and comes back (not Kafka 4.3.0 and 4.3.1: KAFKA-20734). The handler itself
+    may be called again for a message whose transaction failed.
 
     Parameters:
         config: where and how.
@@ -184,7 +185,6 @@ class OrderedConsumer:
 
     def commit(self) -> None:
         """Commits everything so far. If that fails, it has no effect, and is tried again."""
-        config = self.config
         changed = [work for work in self._works.values() if work.changed]
         self._since = None
         if not changed:
@@ -198,9 +198,11 @@ class OrderedConsumer:
                 if offset != UNKNOWN:
                     offsets.append(TopicPartition(topic, work.partition, offset))
         try:
-            self._transactions.commit(
-                self._records(changed), offsets, self._data.consumer_group_metadata()
-            )
+            group = self._data.consumer_group_metadata()
+            if not self._data.memberid():
+                # A broker checks no commit that names no member: somebody else's would be undone.
+                raise Aborted("this consumer is not in its group now")
+            self._transactions.commit(self._records(changed), offsets, group)
         except Aborted as error:
             self.counts.aborts += 1
             _LOG.warning("a transaction was aborted and will be tried again: %s", error)
@@ -209,7 +211,7 @@ class OrderedConsumer:
                 self._forget()
             return
         except ConsumerStopped as error:
-            if config.instance is not None or not error.fenced:
+            if self.config.instance is not None or not error.fenced:
                 raise
             # Nobody else has this name, so the broker's timeout ended the transaction.
             self.counts.aborts += 1
@@ -297,26 +299,9 @@ class OrderedConsumer:
             return True
         return self._clock() - self._since >= self.config.commit_interval
 
-    def _records(self, works: list[PartitionWork]) -> Any:
+    def _records(self, works: list[PartitionWork]) -> Iterable[dict[str, Any]]:
         for work in works:
-            if self.config.output_topic is not None:
-                for key, value in work.outputs:
-                    yield {"topic": self.config.output_topic, "key": key, "value": value}
-            for done, state in work.dones:
-                yield {
-                    "topic": self.topics.control,
-                    "partition": done.partition,
-                    "key": done.key,
-                    "value": state,
-                    "headers": pack_done(done.set, work.partition),
-                }
-            for key, value in work.changelog():
-                yield {
-                    "topic": self.topics.changelog,
-                    "partition": work.partition,
-                    "key": key,
-                    "value": value,
-                }
+            yield from work.records(self.topics, self.config.output_topic)
 
     # Partitions that come and go
 

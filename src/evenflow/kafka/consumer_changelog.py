@@ -45,7 +45,9 @@ def restore(
         if left and time.monotonic() > deadline:
             raise TimeoutError(
                 f"the changelog could not be read to its end within {patience:.0f} s: partitions "
-                f"{sorted(left)} are held by a transaction that nobody ends, or the broker is away"
+                f"{sorted(left)} of {topic!r} are held by a transaction that nobody ends, or the "
+                "broker is away. Kafka 4.3.0 and 4.3.1 leave such transactions behind when they are "
+                "killed (KAFKA-20734); kafka-transactions.sh find-hanging names them"
             )
     return found
 

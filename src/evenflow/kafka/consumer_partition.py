@@ -12,9 +12,11 @@ from evenflow.kafka.consumer_records import (
     STATE,
     Saved,
     item_key,
+    pack_done,
     pack_item,
     pack_meta,
 )
+from evenflow.kafka.consumer_topics import GroupTopics
 from evenflow.model import InputError
 from evenflow.ordering import Done, Header, Reader
 
@@ -121,6 +123,27 @@ class PartitionWork:
     def changed(self) -> bool:
         """There is something to commit."""
         return (self.next_data, self.next_control) != self._saved_offsets
+
+    def records(self, topics: GroupTopics, output_topic: str | None) -> Iterable[dict[str, Any]]:
+        """All that is to be produced: outputs, words to others, and what to remember."""
+        if output_topic is not None:
+            for key, value in self.outputs:
+                yield {"topic": output_topic, "key": key, "value": value}
+        for done, state in self.dones:
+            yield {
+                "topic": topics.control,
+                "partition": done.partition,
+                "key": done.key,
+                "value": state,
+                "headers": pack_done(done.set, self.partition),
+            }
+        for key, value in self.changelog():
+            yield {
+                "topic": topics.changelog,
+                "partition": self.partition,
+                "key": key,
+                "value": value,
+            }
 
     def changelog(self) -> Iterable[tuple[bytes, bytes | None]]:
         """Keys and values for this partition's changelog."""

@@ -86,7 +86,10 @@ class Transactions:
 
     def restart(self) -> None:
         """A new producer in the place of one that the broker has given up."""
-        self._producer = self._started()
+        try:
+            self._producer = self._started()
+        except KafkaException as error:
+            self._stop(error.args[0].str(), fenced=False)
 
     def close(self) -> None:
         """Drops what is not committed."""
