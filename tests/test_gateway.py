@@ -17,7 +17,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from evenflow.model import InputError
-from evenflow.ordering import Header, pack
 from evenflow.planning.hot_keys import HotKeys
 from gateway_log import written
 from kafka_topics import consumed, end_offsets, new_topic, produced
@@ -269,71 +268,6 @@ def test_a_mistake_is_said_in_a_line(options, message, tmp_path, capsys):
     told = capsys.readouterr().err
     assert message in told
     assert len(told.splitlines()) == 1
-
-
-@pytest.mark.spark
-def test_the_headers_are_those_of_the_ordering_package(spark):
-    from evenflow.kafka.gateway_rows import lane_of, with_headers
-
-    rows = [(b"k", b"v", 3, 5, 7, 2**40), (None, None, 0, 2, 2**50, 0)]
-    schema = "key binary, value binary, partition int, lane bigint, sequence bigint, set bigint"
-    writer = 2**40 - 1
-    made = with_headers(spark.createDataFrame(rows, schema), writer, epoch=9).collect()
-    for row, (_, _, _, lane, sequence, number) in zip(made, rows, strict=True):
-        expected = pack(Header(0, lane_of(writer, lane), 9, sequence, number))
-        assert [(h["key"], bytes(h["value"])) for h in row["headers"]] == expected
-
-
-@pytest.mark.spark
-@pytest.mark.parametrize(("partitions", "seed"), [(1, 0), (4, 7), (1000, 2**63 + 5)])
-def test_a_key_that_has_not_moved_is_where_the_policy_has_its_home(spark, partitions, seed):
-    from evenflow.kafka.gateway_rows import Rows, own_rows, placed
-    from evenflow.kernels.fingerprints import fingerprint
-
-    rng = np.random.default_rng(partitions)
-    keys = [b"", b"\xff\x00", *(rng.bytes(int(n)) for n in rng.integers(1, 40, 300))]
-    given = pa.table({"key": pa.array([*keys, None]), "value": [b"%d" % i for i in range(303)]})
-    assert spark.conf.get("spark.sql.ansi.enabled") == "true"
-    rows = Rows().selected(spark.createDataFrame(given))
-    found = {row["key"]: row["partition"] for row in placed(rows, [], partitions, seed).collect()}
-    assert spark.conf.get("spark.sql.ansi.enabled") == "true"
-    homes = HotKeys(partitions, seed=seed).homes(fingerprint(pa.array(keys, pa.binary())))
-    assert [found[key] for key in keys] == homes.tolist()
-    owned = [own_rows(rows, 3, index, seed).collect() for index in range(3)]
-    assert sorted(row["value"] for part in owned for row in part) == sorted(
-        given["value"].to_pylist()
-    )
-    apart = fingerprint(pa.array([*keys, None], pa.binary()))
-    level_1 = HotKeys(3, seed=seed ^ 0x5EED).homes(apart).tolist()
-    assert [len(part) for part in owned] == [level_1.count(index) for index in range(3)]
-
-
-@pytest.mark.spark
-@pytest.mark.parametrize("rare", ["all different", "just below"])
-def test_a_key_with_a_seventh_of_the_threshold_is_listed_and_counts_are_right_to_a_fifteenth(
-    spark, rare
-):
-    from evenflow.kafka.gateway_counts import counts, observed
-
-    n, threshold = 60_000, 0.02
-    step = int(threshold * n / 7) + 1
-    wanted = {b"\xffwanted-%d" % i: step + 40 * i for i in range(12)}
-    left = n - sum(wanted.values())
-    other = [i if rare == "all different" else i // 4 for i in range(left)]
-    drawn = [*(key for key, times in wanted.items() for _ in range(times))]
-    drawn += [b"rare-%d" % i for i in other]
-    drawn = [drawn[i] for i in np.random.default_rng(3).permutation(n)]
-    rows = spark.createDataFrame(pa.table({"key": pa.array(drawn, pa.binary())})).repartition(3)
-    rows, seen = observed(rows, threshold)
-    rows.write.format("noop").mode("overwrite").save()
-    found = counts(seen)
-    assert found.total == n
-    listed = dict(zip(found.keys, found.counts, strict=True))
-    assert {
-        key: abs(listed[key] - times) <= threshold * n / 15 for key, times in wanted.items()
-    } == (dict.fromkeys(wanted, True))
-    unwanted = [times for key, times in listed.items() if key not in wanted]
-    assert max(unwanted, default=0) <= 4 + threshold * n / 15
 
 
 KILLED = """

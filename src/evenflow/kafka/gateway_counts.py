@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 LONGEST_TRACKED = 512  #: bytes of a key; longer ones go by hash
 
+_NO_TEXT = "\0"
 _MOST_COUNTED = 1 << 19  # keys of Spark's sketch
 
 
@@ -51,15 +52,27 @@ def sketch_sizes(threshold: float) -> tuple[int, int]:
 
 
 def _countable(rows: DataFrame) -> Column:
-    """A row's key as text, for Spark's sketch, which knows no bytes; null where it is not counted."""
+    """A row's key as text, for Spark's sketch, which knows no bytes; null where it is not counted.
+
+    Text stays as it is. What is none, or begins with the sign that says so, is written in base64.
+    """
     from pyspark.sql import functions as F
 
     key = rows["key"]
-    return F.when(F.length(key) <= LONGEST_TRACKED, F.base64(key))
+    text = key.cast("string")
+    plain = F.is_valid_utf8(text) & ~text.startswith(_NO_TEXT)
+    item = F.when(plain, text).otherwise(F.concat(F.lit(_NO_TEXT), F.base64(key)))
+    return F.when(F.length(key) <= LONGEST_TRACKED, item)
+
+
+def _key(item: str) -> bytes:
+    """The key of a countable text."""
+    return base64.b64decode(item[1:]) if item.startswith(_NO_TEXT) else item.encode()
 
 
 def _counted(told: Mapping[str, Any]) -> Counted:
-    found = [(row["item"], row["count"]) for row in told["top"] or () if row["item"] is not None]
+    found = [
+        (_key(row["item"]), row["count"]) for row in told["top"] or () if row["item"] is not None
+    ]
     found.sort(key=lambda one: (-one[1], one[0]))
-    keys = [base64.b64decode(item) for item, _ in found]
-    return Counted(keys, [count for _, count in found], int(told["rows"]))
+    return Counted([key for key, _ in found], [n for _, n in found], int(told["rows"]))

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from evenflow.kafka.gateway_state import KeyMove, Route
+from evenflow.kernels.fingerprints import fingerprint
 from evenflow.ordering import MESSAGE, batch_markers
 from evenflow.ordering.headers import POSITION, VERSION
 from evenflow.spark.job import quoted
@@ -33,9 +34,6 @@ _LEVEL_1 = (
 _FROM_ZERO = -365884300664092260  # makes Spark's xxhash64, which begins with 42, begin with 0
 _NO_KEY = -5196783011329398166  # the fingerprint of null
 _ROW_OF_TASK = (1 << 33) - 1  # the part of `monotonically_increasing_id` that counts a task's rows
-
-_COLUMNS = ("key", "value", "headers", "lane", "sequence")
-_TABLE = "key binary, moved_to int, set bigint"
 
 
 @dataclass(frozen=True)
@@ -69,7 +67,9 @@ class Rows:
             column(self.value).cast("binary").alias("value"),
         ]
         if self.headers is not None:
-            chosen.append(column(self.headers).alias("headers"))
+            # Here, because `filter` keeps Spark from compiling all that stands beside it into one loop.
+            theirs = F.filter(column(self.headers), lambda h: ~h["key"].startswith("evenflow-"))
+            chosen.append(theirs.alias("headers"))
         if self.in_order:
             lane, sequence = self.order
             chosen.append((column(lane).cast("bigint") + F.lit(SORTED + 1)).alias("lane"))
@@ -86,7 +86,7 @@ def own_rows(rows: DataFrame, gateways: int, index: int, seed: int) -> DataFrame
     from pyspark.sql import functions as F
 
     with _wrapping(rows.sparkSession):
-        return rows.where(home(gateways, seed ^ _LEVEL_1) == F.lit(index))
+        return rows.where(_home(_fingerprint(), gateways, seed ^ _LEVEL_1) == F.lit(index))
 
 
 def placed(rows: DataFrame, routes: Sequence[Route], partitions: int, seed: int) -> DataFrame:
@@ -101,20 +101,32 @@ def placed(rows: DataFrame, routes: Sequence[Route], partitions: int, seed: int)
         F.col("sequence") if "sequence" in columns else F.xxhash64("value"), partitions
     )
     number = F.lit(0).cast("bigint")
-    with _wrapping(rows.sparkSession):
-        rows = rows.withColumn("partition", home(partitions, seed))
-    partition = F.col("partition")
+    rows = rows.withColumn("fingerprint", _fingerprint())
     if routes:
-        table = _table(rows.sparkSession, routes)
-        rows = rows.join(F.broadcast(table), "key", "left")
-        partition = F.coalesce(F.col("moved_to"), partition)
-        number = F.coalesce(F.col("set"), number)
-    partition = F.when(F.col("key").isNull(), anywhere.cast("int")).otherwise(partition)
-    return rows.select(*columns, partition.alias("partition"), number.alias("set"))
+        # By the fingerprint, because Spark joins by a number much faster than by bytes. It is the
+        # table's own, so no row is joined twice; and of two keys that share one, only that of the
+        # table goes by it.
+        rows = rows.join(F.broadcast(_table(rows.sparkSession, routes)), "fingerprint", "left")
+        same = F.col("moved") == F.col("key")
+    with _wrapping(rows.sparkSession):
+        partition = _home(F.col("fingerprint"), partitions, seed)
+        if routes:
+            partition = F.when(same, F.col("moved_to")).otherwise(partition)
+            number = F.when(same, F.col("set")).otherwise(number)
+        partition = F.when(F.col("key").isNull(), anywhere.cast("int")).otherwise(partition)
+        return rows.select(*columns, partition.alias("partition"), number.alias("set"))
 
 
-def home(partitions: int, seed: int) -> Column:
-    """The partition of the column `key` by hash: the numbers of the scheme `key`, as everywhere.
+def _fingerprint() -> Column:
+    """The fingerprint of the column `key`: the number of `kernels.fingerprints`, as everywhere."""
+    from pyspark.sql import functions as F
+
+    hashed = F.xxhash64(F.lit(_FROM_ZERO), "key")
+    return F.when(F.col("key").isNull(), F.lit(_NO_KEY)).otherwise(hashed)
+
+
+def _home(fingerprint: Column, partitions: int, seed: int) -> Column:
+    """The partition of a key by hash: that of the scheme `key`, as everywhere.
 
     Written for arithmetic that wraps around (`_wrapping`): what `native_routing` has for sessions in
     Spark's ANSI mode is a hundred times as long, and is analysed anew in every batch.
@@ -125,9 +137,7 @@ def home(partitions: int, seed: int) -> Column:
         return word.bitwiseXOR(F.shiftrightunsigned(word, 32))
 
     factor = F.lit(_signed(MULTIPLIER))
-    hashed = F.xxhash64(F.lit(_FROM_ZERO), "key")
-    word = F.when(F.col("key").isNull(), F.lit(_NO_KEY)).otherwise(hashed)
-    word = word.bitwiseXOR(F.lit(_signed(salt(seed))))
+    word = fingerprint.bitwiseXOR(F.lit(_signed(salt(seed))))
     word = folded(folded(word) * factor) * factor
     upper = F.shiftrightunsigned(word, 32) * F.lit(partitions).cast("bigint")
     return F.shiftrightunsigned(upper, 32).cast("int")
@@ -174,8 +184,7 @@ def with_headers(rows: DataFrame, writer: int, epoch: int) -> DataFrame:
         )
         own = F.array(F.struct(F.lit(POSITION).alias("key"), position.alias("value")))
         if "headers" in rows.columns:
-            theirs = F.filter("headers", lambda h: ~h["key"].startswith("evenflow-"))
-            own = F.when(F.col("headers").isNull(), own).otherwise(F.concat(theirs, own))
+            own = F.when(F.col("headers").isNull(), own).otherwise(F.concat("headers", own))
         return rows.select("key", "value", "partition", own.alias("headers"))
 
 
@@ -218,9 +227,11 @@ def lane_of(writer: int, lane: int) -> int:
 
 
 def _table(session: SparkSession, routes: Sequence[Route]) -> DataFrame:
+    keys = pa.array([route.key for route in routes], pa.binary())
     table = pa.table(
         {
-            "key": pa.array([route.key for route in routes], pa.binary()),
+            "fingerprint": pa.array(fingerprint(keys).view(np.int64)),
+            "moved": keys,
             "moved_to": pa.array([route.partition for route in routes], pa.int32()),
             "set": pa.array([route.set for route in routes], pa.int64()),
         }
@@ -235,7 +246,6 @@ def _signed(word: int) -> int:
 __all__ = [
     "LANE_BITS",
     "Rows",
-    "home",
     "in_sequence",
     "lane_of",
     "marker_rows",
