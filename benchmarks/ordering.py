@@ -60,7 +60,7 @@ def run(told: Run, broker: Any, say: Any = print) -> dict[str, Any]:
     _create(broker.bootstrap, {name: told.partitions, output: 4})
     start = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
-        consumers = _Consumers(told, broker.bootstrap, name, output, Path(folder))
+        consumers = Consumers(told, broker.bootstrap, name, output, Path(folder))
         writer = subprocess.Popen(
             [
                 *(sys.executable, "-m", "benchmarks.ordering", "--write", broker.bootstrap, name),
@@ -74,7 +74,7 @@ def run(told: Run, broker: Any, say: Any = print) -> dict[str, Any]:
             if writer.poll() is None:
                 writer.kill()
             consumers.end()
-        rows = _all_outputs(broker.bootstrap, output)
+        rows = all_outputs(broker.bootstrap, output)
         counts = consumers.counts()
     found: Anomalies = check({key.encode(): count for key, count in sent["keys"].items()}, rows)
     return {
@@ -99,14 +99,14 @@ def _watch(
     told: Run,
     broker: Any,
     writer: subprocess.Popen[bytes],
-    consumers: _Consumers,
+    consumers: Consumers,
     output: str,
     folder: Path,
     say: Any,
 ) -> dict[str, Any]:
     """Looks on, and does harm, until all outputs are there; what was sent."""
     chance = random.Random(told.seed)
-    outputs = _Outputs(broker.bootstrap, output)
+    outputs = Outputs(broker.bootstrap, output)
     seen = 0
     sent: dict[str, Any] | None = None
     last = last_told = time.monotonic()
@@ -148,7 +148,7 @@ def _pause(chance: random.Random, mean: float, now: float) -> float:
     return now + chance.uniform(0.5, 1.5) * mean if mean else float("inf")
 
 
-class _Consumers:
+class Consumers:
     """Consumer processes, `evenflow consume`, and what is done to them."""
 
     def __init__(self, told: Run, bootstrap: str, topic: str, output: str, folder: Path) -> None:
@@ -232,7 +232,7 @@ class _Consumers:
         return process, name
 
 
-class _Outputs:
+class Outputs:
     """The committed records of the output topic, as (key, number of the message, count)."""
 
     def __init__(self, bootstrap: str, topic: str) -> None:
@@ -290,11 +290,11 @@ class _Outputs:
         return rows
 
 
-def _all_outputs(bootstrap: str, topic: str) -> list[tuple[bytes, int, int]]:
+def all_outputs(bootstrap: str, topic: str) -> list[tuple[bytes, int, int]]:
     """Every committed output, read anew when all is over: what was seen on the way does not count."""
     deadline = time.monotonic() + _STALLED
     while time.monotonic() < deadline:
-        rows = _Outputs(bootstrap, topic).to_the_end()
+        rows = Outputs(bootstrap, topic).to_the_end()
         if rows is not None:
             return rows
     raise RuntimeError("the outputs could not be read to their end")

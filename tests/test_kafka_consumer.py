@@ -13,7 +13,7 @@ from order_checker import check
 
 pytest.importorskip("confluent_kafka")
 
-from benchmarks.ordering import Run, _all_outputs, run
+from benchmarks.ordering import Run, all_outputs, run
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
@@ -69,7 +69,7 @@ class _Topic:
         return ConsumerConfig(self.bootstrap, self.name, self.group, self.output, **given)
 
     def outputs(self):
-        return _all_outputs(self.bootstrap, self.output)
+        return all_outputs(self.bootstrap, self.output)
 
     def assert_right(self):
         found = check(self.sent, self.outputs())
