@@ -104,3 +104,29 @@ def test_a_key_with_a_seventh_of_the_threshold_is_listed_and_counts_are_right_to
     } == (dict.fromkeys(wanted, True))
     unwanted = [times for key, times in listed.items() if key not in wanted]
     assert max(unwanted, default=0) <= 4 + threshold * n / 15
+
+
+@pytest.mark.spark
+def test_a_sample_of_a_large_batch_shows_the_keys_at_the_threshold(spark):
+    from evenflow.kafka.gateway_counts import ENOUGH, counts, observed, sampling
+
+    n, threshold = 200_000, 0.01
+    every = sampling(n, threshold)
+    assert every == 16
+    drawn = [b"hot-%d" % (i % 20) for i in range(n // 5)]  # each at the threshold
+    drawn += [b"rare-%d" % i for i in range(n - len(drawn))]
+    rows = spark.createDataFrame(pa.table({"key": pa.array(drawn, pa.binary())})).repartition(3)
+    columns = rows.columns
+    rows, seen = observed(rows, threshold, every, seed=5)
+    assert rows.columns == columns
+    rows.write.format("noop").mode("overwrite").save()
+    found = counts(seen, every)
+    assert found.total == n  # these are all counted
+    listed = dict(zip(found.keys, found.counts, strict=True))
+    for i in range(20):
+        error = abs(listed[b"hot-%d" % i] / (threshold * n) - 1)
+        assert error < 5 / ENOUGH**0.5  # five standard deviations
+    assert max(n for key, n in listed.items() if key.startswith(b"rare")) < threshold * n / 4
+    assert (
+        abs(sum(listed[b"hot-%d" % i] for i in range(20)) / (n // 5) - 1) < 5 / (20 * ENOUGH) ** 0.5
+    )

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from evenflow.kafka.gateway_counts import counts, observed
+from evenflow.kafka.gateway_counts import counts, observed, sampling
 from evenflow.kafka.gateway_rows import (
     Rows,
     in_sequence,
@@ -261,7 +261,8 @@ class _Loop:
             markers = marker_rows(session, moves, writer, batch, policy.partitions)
             self._write(markers)
         steps.done("markers")
-        counted = self._sent(df, routes, writer, batch)
+        before = 0 if last is None else int(last.metrics["rows"])
+        counted = self._sent(df, routes, writer, batch, before)
         steps.done("messages")
         state = advanced(
             policy,
@@ -292,16 +293,19 @@ class _Loop:
         if self.on_batch is not None:
             self.on_batch(metrics)
 
-    def _sent(self, df: DataFrame, routes: Sequence[Any], writer: int, epoch: int) -> Counted:
+    def _sent(
+        self, df: DataFrame, routes: Sequence[Any], writer: int, epoch: int, expected: int
+    ) -> Counted:
         """Write a batch's messages; what was counted of them on the way."""
         gateway, policy = self.gateway, self.gateway.policy
         rows = own_rows(df, gateway.gateways, gateway.index, policy.seed)
-        rows, seen = observed(rows, policy.threshold)
+        every = sampling(expected, policy.threshold)
+        rows, seen = observed(rows, policy.threshold, every, policy.seed)
         rows = placed(rows, routes, policy.partitions, policy.seed)
         if not self.rows.in_order:
             rows = in_sequence(rows, policy.partitions, len(self.rows.order))
         self._write(with_headers(rows, writer, epoch))
-        return counts(seen)
+        return counts(seen, every)
 
     def _write(self, rows: DataFrame) -> None:
         session = rows.sparkSession

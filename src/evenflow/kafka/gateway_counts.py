@@ -13,28 +13,59 @@ if TYPE_CHECKING:
 
 LONGEST_TRACKED = 512  #: bytes of a key; longer ones go by hash
 
+ENOUGH = 64  #: how often a key at the threshold is expected in a batch's sample
+
 _NO_TEXT = "\0"
 _MOST_COUNTED = 1 << 19  # keys of Spark's sketch
 
 
-def observed(rows: DataFrame, threshold: float) -> tuple[DataFrame, Observation]:
+def sampling(expected: int, threshold: float) -> int:
+    """One row of how many is counted, of a batch that has about so many rows.
+
+    Counting a row costs Spark a third of what sending it does. A key that is worth moving shows in a
+    part of a large batch as well: it is expected `ENOUGH` times, so that its count errs by an eighth
+    (the standard deviation). Of small batches every row counts. Powers of two, because Spark compiles a
+    batch anew for every other number.
+
+    Example:
+        >>> sampling(1_000_000, 1e-3), sampling(50_000, 1e-3), sampling(0, 1e-3)
+        (8, 1, 1)
+    """
+    return 1 << max(0, int(expected * threshold / ENOUGH).bit_length() - 1)
+
+
+def observed(
+    rows: DataFrame, threshold: float, every: int = 1, seed: int = 0
+) -> tuple[DataFrame, Observation]:
     """The rows, and what tells the counts once they are written, for `counts`.
 
-    Guarantee: a key of up to 512 bytes with a seventh of the threshold's share of the rows is listed,
-    and no count is wrong by more than a fifteenth of that share.
+    Guarantee: of the rows that are counted, a key of up to 512 bytes with a seventh of the threshold's
+    share is listed, and no count is wrong by more than a fifteenth of that share.
+
+    Parameters:
+        rows: with a column `key`.
+        threshold: the share of a batch that makes a key hot.
+        every: one row of so many is counted, by chance.
+        seed: of chance; the same for all batches, or Spark compiles each of them anew.
     """
     from pyspark.sql import Observation
     from pyspark.sql import functions as F
 
     listed, tracked = sketch_sizes(threshold)
     seen = Observation()
-    top = F.call_function("approx_top_k", _countable(rows), F.lit(listed), F.lit(tracked))
-    return rows.observe(seen, F.count(F.lit(1)).alias("rows"), top.alias("top")), seen
+    columns, item = rows.columns, _countable(rows)
+    if every > 1:
+        # As a column, because expressions within `observe` are interpreted, not compiled.
+        rows = rows.withColumn("counted", F.rand(seed) * F.lit(float(every)) < F.lit(1.0))
+        item = F.when(F.col("counted"), item)
+    top = F.call_function("approx_top_k", item, F.lit(listed), F.lit(tracked))
+    told = rows.observe(seen, F.count(F.lit(1)).alias("rows"), top.alias("top"))
+    return told.select(*columns), seen
 
 
-def counts(seen: Observation) -> Counted:
-    """What was counted, the most frequent keys first."""
-    return _counted(seen.get)
+def counts(seen: Observation, every: int = 1) -> Counted:
+    """What was counted, the most frequent keys first; one row of `every` was."""
+    return _counted(seen.get, every)
 
 
 def sketch_sizes(threshold: float) -> tuple[int, int]:
@@ -70,9 +101,9 @@ def _key(item: str) -> bytes:
     return base64.b64decode(item[1:]) if item.startswith(_NO_TEXT) else item.encode()
 
 
-def _counted(told: Mapping[str, Any]) -> Counted:
+def _counted(told: Mapping[str, Any], every: int) -> Counted:
     found = [
         (_key(row["item"]), row["count"]) for row in told["top"] or () if row["item"] is not None
     ]
     found.sort(key=lambda one: (-one[1], one[0]))
-    return Counted([key for key, _ in found], [n for _, n in found], int(told["rows"]))
+    return Counted([key for key, _ in found], [n * every for _, n in found], int(told["rows"]))

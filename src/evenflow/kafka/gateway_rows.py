@@ -177,7 +177,9 @@ def with_headers(rows: DataFrame, writer: int, epoch: int) -> DataFrame:
     with _wrapping(rows.sparkSession):  # a number cast to bytes is big-endian
         position = F.concat(
             F.lit(bytes([VERSION, MESSAGE])),
-            (F.col("lane") + F.lit(_signed(writer << LANE_BITS))).cast("binary"),
+            # Bytes, and not a number, which would be compiled in: so all gateways share their code.
+            F.lit(writer.to_bytes(8 - LANE_BITS // 8, "big")),
+            F.substring(F.col("lane").cast("binary"), 9 - LANE_BITS // 8, LANE_BITS // 8),
             F.lit(struct.pack(">Q", epoch)),
             F.col("sequence").cast("binary"),
             F.col("set").cast("binary"),
