@@ -14,8 +14,8 @@ from connect_server import CONNECT_PREAMBLE, connect_server
 settings.register_profile("evenflow", derandomize=True, deadline=None)
 settings.load_profile("evenflow")
 
-# Most of a short Java process is its compiler at work on code that will hardly be used: without the
-# second compiler, a driver that is started for one test takes 18 s of processor time instead of 31.
+# Much of a short Java process is its second compiler at work on code that will hardly be used: the
+# many drivers that tests start, and kill, do without it.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
 SETTINGS = {"spark.sql.session.timeZone": "UTC", "spark.sql.shuffle.partitions": 4}

@@ -304,6 +304,33 @@ def test_a_process_is_known_by_when_it_began():
 
 @pytest.mark.spark
 @pytest.mark.slow
+def test_the_time_of_tasks_is_counted_once_and_for_their_own_query(spark):
+    from evenflow.fleet.task_time import TaskTime
+
+    def slept(batches):
+        time.sleep(0.4)
+        yield from batches
+
+    context = spark.sparkContext
+    mine, other = TaskTime(spark, "mine"), TaskTime(spark, "other")
+    context.setJobGroup("mine", "")
+    try:
+        spark.range(1).coalesce(1).mapInArrow(slept, "id long").collect()
+    finally:
+        context.setLocalProperty("spark.jobGroup.id", None)
+    told = []
+
+    def all_told():  # Spark's books are a moment behind
+        told.append(mine.spent())
+        return sum(told) >= 0.4
+
+    wait_for(all_told, 10)
+    assert mine.spent() == 0.0
+    assert other.spent() == 0.0
+
+
+@pytest.mark.spark
+@pytest.mark.slow
 def test_at_most_one_application_has_the_lease_of_a_checkpoint(spark, tmp_path):
     from evenflow.fleet.leases import Lease
 

@@ -30,6 +30,8 @@ class TaskTime:
 
     def spent(self) -> float:
         """Of stages that have ended and were not told of yet; one that ends later counts then."""
+        from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+
         milliseconds = 0
         jobs = set(self._tracker.getJobIdsForGroup(self._run))
         self._jobs &= jobs  # Spark forgets old ones
@@ -38,7 +40,11 @@ class TaskTime:
             if told is None:
                 continue
             for stage in set(told.stageIds) - self._counted:
-                seen = self._stages.lastStageAttempt(stage)
+                try:
+                    seen = self._stages.lastStageAttempt(stage)
+                except Py4JJavaError:
+                    self._counted.add(stage)  # Spark has forgotten it
+                    continue
                 if seen.status().toString() in _OVER:
                     milliseconds += seen.executorRunTime()
                     self._counted.add(stage)

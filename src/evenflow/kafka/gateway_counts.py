@@ -22,10 +22,9 @@ _MOST_COUNTED = 1 << 19  # keys of Spark's sketch
 def sampling(expected: int, threshold: float) -> int:
     """One row of how many is counted, of a batch that has about so many rows.
 
-    Counting a row costs Spark a third of what sending it does. A key that is worth moving shows in a
-    part of a large batch as well: it is expected `ENOUGH` times, so that its count errs by an eighth
-    (the standard deviation). Of small batches every row counts. Powers of two, because Spark compiles a
-    batch anew for every other number.
+    Counting takes time, and a key that is worth moving shows in a part of a large batch as well: it is
+    expected `ENOUGH` times, so that its count errs by an eighth (the standard deviation). Of small
+    batches every row counts. Powers of two, because Spark compiles a batch anew for every other number.
 
     Example:
         >>> sampling(1_000_000, 1e-3), sampling(50_000, 1e-3), sampling(0, 1e-3)
