@@ -1,10 +1,12 @@
 """The gateway's throughput beside a plain Spark → Kafka copy: `python -m benchmarks.gateway`.
 
-Both read the same topic from a real broker on this machine and write it to a new one, with the same
-settings of source and sink, in turns within one run. The first round of each is left out, because
-Java compiles in it. The ratio is that of the median rates of batches of full size. Beside it stand
-the ratios round by round, because on a machine that others use one median may have had the better
-minutes; the seconds of the gateway's steps in a batch; and the load average before and after.
+Both read the same topic from a real broker on this machine and write it to another one, with the same
+settings of source and sink. A third one copies too, with a constant header and an explicit partition:
+what no gateway can do without, whatever it computes. They take turns batch by batch, each going on
+where it was, because the machine's own speed changes within a minute: a round is one batch of each, of
+the gateway's own default size, and the ratio is the median of the rounds' ratios. The first rounds are
+left out, because Java compiles in them. Beside it stand all rounds' ratios, the median rates, the
+seconds of the gateway's steps in a batch, and the load average before and after.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,21 +30,23 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 from evenflow.kafka.artifacts import connector_jars
 from evenflow.kafka.broker import Broker
 from evenflow.kafka.gateway import PRODUCER, TOPIC_ROWS, Gateway, read_topic
+from evenflow.ordering import MESSAGE, Header, pack
 from evenflow.planning.hot_keys import HotKeys
 from evenflow.spark.session import local_session
 from kafka_topics import end_offsets, new_topic
 
 GOAL = 0.8
+ONCE = "1 hour"  #: between batches: a query is stopped after its first
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--messages", type=int, default=2_000_000)
+    parser.add_argument("--batch", type=int, default=1_000_000, help="messages")
     parser.add_argument("--keys", type=int, default=100_000)
     parser.add_argument("--value-bytes", type=int, default=100)
     parser.add_argument("--partitions", type=int, default=8, help="of source and target")
-    parser.add_argument("--batches", type=int, default=5)
-    parser.add_argument("--rounds", type=int, default=3, help="besides the first, left out")
+    parser.add_argument("--rounds", type=int, default=9, help="besides the first ones, left out")
+    parser.add_argument("--warm-up", type=int, default=4, help="rounds that are left out")
     parser.add_argument("--interval", type=float, default=2.0, help="between two decisions")
     parser.add_argument("--headers", type=int, default=0, help="of every message in the source")
     parser.add_argument("--sorted", action="store_true", help="as rows that come in no order")
@@ -57,97 +62,109 @@ def main() -> None:
 
 def measured(spark: Any, broker: Broker, told: argparse.Namespace) -> dict[str, Any]:
     source = new_topic(broker, told.partitions)
-    fill(broker, source, told)
-    most = -(-told.messages // told.batches)
-    rates: dict[str, list[float]] = {"copy": [], "gateway": []}
-    moves = hot = 0
+    # One batch more than is read: at the end of a topic every reader waits for more.
+    fill(broker, source, told, (told.warm_up + told.rounds + 1) * told.batch)
+    starts = {"copy": copied, "copy_with_header": with_constant_header, "gateway": through_gateway}
+    rates: dict[str, list[float]] = {name: [] for name in starts}
+    written = dict.fromkeys(starts, 0)
     steps: dict[str, list[float]] = {}
-    rounds: list[float] = []
     load = os.getloadavg()[0]
-    for round_ in range(told.rounds + 1):
-        of_round: dict[str, float] = {}
-        for name, run in (("copy", copied), ("gateway", through_gateway)):
-            target = new_topic(broker, told.partitions)
-            with tempfile.TemporaryDirectory() as folder:
-                df = read_topic(spark, broker.bootstrap, source, most=most)
-                progress, metrics = run(df, broker, target, folder, told)
-            written = sum(end_offsets(broker, target))
-            if name == "copy":
-                assert written == told.messages
-            else:
-                moved = sum(m["moves"] for m in metrics)
-                assert written == told.messages + 2 * moved
-                moves, hot = moves + moved, max(hot, *(m["hot_keys"] for m in metrics))
-            batches = [
-                p["numInputRows"] / (p["durationMs"]["triggerExecution"] / 1000)
-                for p in progress
-                if p["numInputRows"] >= 0.9 * most
-            ]
-            note(
-                f"round {round_}, {name}: {', '.join(f'{rate:,.0f}' for rate in batches)} a second"
-            )
-            if round_:
-                rates[name] += batches
-                for one in metrics:
-                    for step, seconds in one["durations"].items():
-                        steps.setdefault(step, []).append(seconds)
-            drop_topic(broker, target)
-            of_round[name] = statistics.median(batches)
-        if round_:
-            rounds.append(of_round["gateway"] / of_round["copy"])
-    medians = {name: statistics.median(found) for name, found in rates.items()}
-    ratio = medians["gateway"] / medians["copy"]
+    with tempfile.TemporaryDirectory() as folder:
+        targets = {name: new_topic(broker, told.partitions) for name in starts}
+        metrics: list[Any] = []
+        for _ in range(told.warm_up + told.rounds):
+            for name, start in starts.items():
+                df = read_topic(spark, broker.bootstrap, source, most=told.batch)
+                query = start(df, broker, targets[name], f"{folder}/{name}", told)
+                rows, seconds = one_batch(query)
+                assert abs(rows - told.batch) < 0.01 * told.batch
+                rates[name].append(rows / seconds)
+                written[name] += rows
+                if name == "gateway":
+                    metrics.append(query.metrics()[-1])
+                    for step, spent in metrics[-1]["durations"].items():
+                        steps.setdefault(step, []).append(spent)
+                    written[name] += 2 * metrics[-1]["moves"]
+            note(", ".join(f"{name} {found[-1]:,.0f}" for name, found in rates.items()))
+        for name, target in targets.items():
+            assert sum(end_offsets(broker, target)) == written[name]
+    kept = {name: np.array(found[told.warm_up :]) for name, found in rates.items()}
+    medians = {name: float(np.median(found)) for name, found in kept.items()}
+    by_round = kept["gateway"] / kept["copy"]
+    ratio = float(np.median(by_round))
+    header = float(np.median(kept["copy_with_header"] / kept["copy"]))
     return {
-        "messages": told.messages,
+        "batch": told.batch,
         "keys": told.keys,
+        "value_bytes": told.value_bytes,
         "partitions": told.partitions,
         "headers": told.headers,
-        "copy_per_second": round(medians["copy"]),
-        "gateway_per_second": round(medians["gateway"]),
+        **{f"{name}_per_second": round(found) for name, found in medians.items()},
         "ratio": round(ratio, 3),
-        "ratio_by_round": [round(one, 3) for one in rounds],
+        "ratio_by_round": [round(one, 3) for one in by_round.tolist()],
+        "ratio_of_copy_with_header": round(header, 3),
         "goal": GOAL,
         "held": ratio >= GOAL,
-        "moves": moves,
-        "hot_keys_at_most": hot,
-        "batches_each": len(rates["copy"]),
-        "seconds_by_step": {s: round(statistics.median(x), 3) for s, x in steps.items()},
+        "moves": sum(m["moves"] for m in metrics),
+        "hot_keys_at_most": max(m["hot_keys"] for m in metrics),
+        "seconds_by_step": {
+            s: round(statistics.median(x[told.warm_up :]), 3) for s, x in steps.items()
+        },
         "load_average": [round(load, 1), round(os.getloadavg()[0], 1)],
     }
 
 
-def copied(
+def one_batch(query: Any) -> tuple[int, float]:
+    """Messages and seconds of a query's next batch; then the query is stopped."""
+    spark_query = getattr(query, "spark_query", query)
+    while not any(p["numInputRows"] for p in spark_query.recentProgress):
+        if spark_query.exception() is not None:
+            raise spark_query.exception()
+        time.sleep(0.05)
+    [progress] = [p for p in spark_query.recentProgress if p["numInputRows"]]
+    query.stop()
+    return progress["numInputRows"], progress["durationMs"]["triggerExecution"] / 1000
+
+
+def copied(df: Any, broker: Broker, target: str, folder: str, told: argparse.Namespace) -> Any:
+    return written_by_spark(df.select("key", "value", "headers"), broker, target, folder)
+
+
+def with_constant_header(
     df: Any, broker: Broker, target: str, folder: str, told: argparse.Namespace
-) -> tuple[list[Any], list[Any]]:
+) -> Any:
+    from pyspark.sql import functions as F
+
+    ours = pack(Header(MESSAGE, 1, 2, 3))
+    own = F.array(*(F.struct(F.lit(n).alias("key"), F.lit(v).alias("value")) for n, v in ours))
+    if told.headers:
+        own = F.concat("headers", own)
+    rows = df.select("key", "value", "partition", own.alias("headers"))
+    return written_by_spark(rows, broker, target, folder)
+
+
+def written_by_spark(rows: Any, broker: Broker, target: str, folder: str) -> Any:
     options = {**PRODUCER, "kafka.bootstrap.servers": broker.bootstrap, "topic": target}
-    writer = df.select("key", "value", "headers").writeStream.format("kafka").options(**options)
-    query = writer.option("checkpointLocation", folder).trigger(availableNow=True).start()
-    query.awaitTermination()
-    return list(query.recentProgress), []
+    writer = rows.writeStream.format("kafka").options(**options)
+    return writer.option("checkpointLocation", folder).trigger(processingTime=ONCE).start()
 
 
 def through_gateway(
     df: Any, broker: Broker, target: str, folder: str, told: argparse.Namespace
-) -> tuple[list[Any], list[Any]]:
+) -> Any:
     policy = HotKeys(told.partitions, threshold=1e-3)
     gateway = Gateway(broker.bootstrap, target, policy, told.interval)
-    rows = TOPIC_ROWS
-    if told.sorted:
-        from dataclasses import replace
-
-        rows = replace(rows, in_order=False)
-    query = gateway.start(df, folder, rows, available_now=True)
-    query.wait()
-    return list(query.spark_query.recentProgress), query.metrics()
+    rows = replace(TOPIC_ROWS, in_order=False) if told.sorted else TOPIC_ROWS
+    return gateway.start(df, folder, rows, every=ONCE)
 
 
-def fill(broker: Broker, topic: str, told: argparse.Namespace) -> None:
+def fill(broker: Broker, topic: str, told: argparse.Namespace, messages: int) -> None:
     """Messages with keys of the paper's power law, in a topic by Kafka's own hashing."""
     from confluent_kafka import Producer
 
     rng = np.random.default_rng(0)
     weights = (2.72 + np.arange(told.keys)) ** -1.1
-    drawn = np.searchsorted(np.cumsum(weights / weights.sum()), rng.random(told.messages))
+    drawn = np.searchsorted(np.cumsum(weights / weights.sum()), rng.random(messages))
     value = rng.bytes(told.value_bytes)
     headers = [(f"name-{i}", rng.bytes(16)) for i in range(told.headers)]
     settings: dict[str, Any] = {
@@ -162,7 +179,7 @@ def fill(broker: Broker, topic: str, told: argparse.Namespace) -> None:
         if i % 10_000 == 0:
             producer.poll(0)
     assert producer.flush(300) == 0
-    note(f"{told.messages:,} messages in the source after {time.perf_counter() - began:.0f} s")
+    note(f"{messages:,} messages in the source after {time.perf_counter() - began:.0f} s")
 
 
 def send(
@@ -173,13 +190,6 @@ def send(
             return produce(topic, value, key, headers=headers)
         except BufferError:
             time.sleep(0.05)
-
-
-def drop_topic(broker: Broker, topic: str) -> None:
-    from confluent_kafka.admin import AdminClient
-
-    admin = AdminClient({"bootstrap.servers": broker.bootstrap})  # must outlive its answer
-    admin.delete_topics([topic])[topic].result(30)
 
 
 def note(text: str) -> None:

@@ -1,13 +1,18 @@
 """Queuing delay on a real broker: `python -m benchmarks.smalops_broker`.
 
 The same load twice: once by Kafka's own key hashing (a producer's default partitioner, murmur2), and
-once by SMALOPS, a gateway process that counts keys, moves the hot ones and writes message sets. Both
+once by SMALOPS, a gateway process that counts keys, moves the hot ones and writes message sets; all
+other keys go where Kafka's partitioner sends them, so that the two differ by the moves alone. Both
 times the same consumer processes read it, one a partition, which sleep for every message. Queuing delay
 is the time from a message's produce call until a consumer begins with it. First the static load, then
 keys that shift every minute. Consumers sleep, so that a few cores stand in for as many machines as
 there are partitions.
 
-Prints JSON. `--save papers/smalops/broker.json` puts it where the paper's page reads it.
+With `--sweeps`, instead, the static load by processing time (at one rate of messages, as in the
+paper's Figure 8) and by the threshold of hot keys (Figure 9).
+
+Prints JSON. `--save papers/smalops/broker.json` (with `--sweeps`: `broker_sweeps.json`) puts it where
+the paper's page reads it.
 """
 
 from __future__ import annotations
@@ -23,7 +28,8 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +52,8 @@ class Run:
         saturation: how busy the busiest partition is under Kafka's key hashing; sets the rate.
         service: seconds a message.
         shift: keys by which the generator is shifted every minute; 0 for the static load.
+        threshold: the share of the messages that makes a key hot.
+        coverage: if not 0, the heaviest keys that together have that share are hot instead.
         warm_up: seconds at the beginning that are left out.
     """
 
@@ -57,6 +65,7 @@ class Run:
     window: float = 10.0
     interval: float = 10.0
     threshold: float = 0.001
+    coverage: float = 0.0
     commit_interval: float = 1.0
     warm_up: float = 12.0
     seed: int = 1
@@ -86,6 +95,12 @@ def name(fingerprint: int) -> bytes:
     return b"%016x" % fingerprint
 
 
+@lru_cache(1 << 20)
+def home(fingerprint: int, partitions: int) -> int:
+    """Where Kafka's own partitioner sends a key."""
+    return murmur2(name(fingerprint)) % partitions
+
+
 def hottest_share(told: Run) -> float:
     """The busiest partition's part of the messages by Kafka's hash, in the first minute."""
     from evenflow.kernels.mixing import salt
@@ -94,7 +109,7 @@ def hottest_share(told: Run) -> float:
 
     shares = power_law_weights(S, V - 1, _KNOWN) / Smalops(shift=0).law.total
     keys = named_keys(np.uint64(int(salt(told.seed, IDENTITY)) % 2**64), _KNOWN).tolist()
-    homes = [murmur2(name(key)) % told.partitions for key in keys]
+    homes = [home(key, told.partitions) for key in keys]
     loads = np.bincount(homes, shares, told.partitions)
     return float(loads.max() + (1 - shares.sum()) / told.partitions)
 
@@ -144,10 +159,29 @@ class BySmalops:
         from evenflow.ordering import Writer
         from evenflow.planning.hot_keys import HotKeys
 
+        class AtHomeByKafka(HotKeys):
+            """Keys that are not hot go where Kafka's partitioner sends them.
+
+            With a hash of its own the gateway would be better or worse by luck, before it has moved a
+            key.
+            """
+
+            def homes(self, keys: Any) -> Any:
+                return np.array([home(key, self.partitions) for key in keys.tolist()], np.int32)
+
         self._told, self._produce = told, produce
-        self._policy = HotKeys(told.partitions, told.threshold, least=5, seed=told.seed)
+        if told.coverage:
+            self._policy = AtHomeByKafka(
+                told.partitions,
+                0.0,
+                least=5,
+                epsilon=1e-5,
+                coverage=told.coverage,
+                seed=told.seed,
+            )
+        else:
+            self._policy = AtHomeByKafka(told.partitions, told.threshold, least=5, seed=told.seed)
         self._state = self._policy.start()
-        self._homes: dict[bytes, int] = {}
         self._writer = Writer(1, told.partitions, self._home, epoch=int(time.time() * 1000))
         self._counted: list[int] = []
         self._windows = self._intervals = self._steps = 0
@@ -155,7 +189,7 @@ class BySmalops:
         self.act(0.0)
 
     def _home(self, key: bytes) -> int:
-        return int(self._policy.homes(np.array([int(key, 16)], np.uint64))[0])
+        return home(int(key, 16), self._told.partitions)
 
     def send(self, keys: list[int]) -> None:
         self._counted += keys
@@ -410,6 +444,28 @@ def compare(told: Run, bootstrap: str, say: Callable[[str], object]) -> dict[str
     }
 
 
+SERVICES = (0.4, 0.7, 1.0)  #: of the processing time near saturation
+HOT = tuple(("threshold", share) for share in (0.0003, 0.001, 0.01, 0.1)) + tuple(
+    ("coverage", share) for share in (0.1, 0.5)
+)  #: what makes a key hot
+
+
+def sweeps(told: Run, bootstrap: str, say: Callable[[str], object]) -> dict[str, Any]:
+    """Figures 8 and 9: one rate, other processing times; near saturation, other thresholds."""
+    by_service = []
+    for part in SERVICES:
+        say(f"{1e3 * part * told.service:g} ms a message")
+        slower = replace(told, service=part * told.service, saturation=part * told.saturation)
+        by_service.append(compare(slower, bootstrap, say))
+    kafka = by_service[-1]["schemes"][0]
+    by_threshold = []
+    for means, share in HOT:
+        row = measure(replace(told, **{means: share}), "smalops", bootstrap, kafka["rate"])
+        say(f"{means} {100 * share:g} %: p99 {row['p99_ms']:.1f} ms, {row['hot_keys_most']} hot")
+        by_threshold.append({"means": means, "percent": 100 * share, **row})
+    return {"by_service": by_service, "by_threshold": by_threshold, "hashed": kafka}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--partitions", type=int, default=Run.partitions)
@@ -419,6 +475,7 @@ def main() -> None:
     parser.add_argument("--minutes", type=int, default=3, help="of the dynamic load; 0: none")
     parser.add_argument("--shift", type=int, default=10, help="keys shifted every minute")
     parser.add_argument("--seed", type=int, default=Run.seed)
+    parser.add_argument("--sweeps", action="store_true", help="by processing time and threshold")
     parser.add_argument("--save", type=Path, help="write the JSON there, too")
     parser.add_argument("--settings", help=argparse.SUPPRESS)
     parser.add_argument("--consume", nargs=4, help=argparse.SUPPRESS)
@@ -442,8 +499,12 @@ def main() -> None:
         "load_average_before": os.getloadavg()[0],
     }
     with Broker.start() as broker:
-        answer["static"] = compare(Run(seconds=given.seconds, **common), broker.bootstrap, say)
-        if given.minutes:
+        static = Run(seconds=given.seconds, **common)
+        if given.sweeps:
+            answer |= sweeps(static, broker.bootstrap, say)
+        else:
+            answer["static"] = compare(static, broker.bootstrap, say)
+        if given.minutes and not given.sweeps:
             moving = Run(seconds=60.0 * given.minutes, shift=given.shift, **common)
             answer["dynamic"] = compare(moving, broker.bootstrap, say)
     answer["load_average_after"] = os.getloadavg()[0]

@@ -8,6 +8,20 @@ from evenflow.ordering import Header, pack
 from evenflow.planning.hot_keys import HotKeys
 
 
+def with_bytes(rows):
+    """Text, which here may be any bytes, as bytes."""
+    return rows.withColumns({name: rows[name].cast("binary") for name in ("key", "value")})
+
+
+def some_rows(spark, keys):
+    from evenflow.kafka.gateway_rows import Rows
+
+    given = pa.table(
+        {"key": pa.array(keys, pa.binary()), "value": pa.nulls(len(keys), pa.binary())}
+    )
+    return Rows().selected(spark.createDataFrame(given).repartition(3))
+
+
 @pytest.mark.spark
 def test_the_headers_are_those_of_the_ordering_package(spark):
     from evenflow.kafka.gateway_rows import lane_of, with_headers
@@ -32,11 +46,14 @@ def test_a_key_that_has_not_moved_is_where_the_policy_has_its_home(spark, partit
     given = pa.table({"key": pa.array([*keys, None]), "value": [b"%d" % i for i in range(303)]})
     assert spark.conf.get("spark.sql.ansi.enabled") == "true"
     rows = Rows().selected(spark.createDataFrame(given))
-    found = {row["key"]: row["partition"] for row in placed(rows, [], partitions, seed).collect()}
+    found = {
+        row["key"]: row["partition"]
+        for row in with_bytes(placed(rows, [], partitions, seed)).collect()
+    }
     assert spark.conf.get("spark.sql.ansi.enabled") == "true"
     homes = HotKeys(partitions, seed=seed).homes(fingerprint(pa.array(keys, pa.binary())))
     assert [found[key] for key in keys] == homes.tolist()
-    owned = [own_rows(rows, 3, index, seed).collect() for index in range(3)]
+    owned = [with_bytes(own_rows(rows, 3, index, seed)).collect() for index in range(3)]
     assert sorted(row["value"] for part in owned for row in part) == sorted(
         given["value"].to_pylist()
     )
@@ -49,25 +66,41 @@ def test_a_key_that_has_not_moved_is_where_the_policy_has_its_home(spark, partit
 def test_only_the_key_itself_goes_by_the_table_and_not_one_of_the_same_fingerprint(
     spark, monkeypatch
 ):
-    from evenflow.kafka import gateway_rows
+    from evenflow.kafka import gateway_rows, gateway_table
     from evenflow.kafka.gateway_state import Route
 
     given = pa.table({"key": [b"a", b"b", b"c", None], "value": [b"1", b"2", b"3", b"4"]})
     rows = gateway_rows.Rows().selected(spark.createDataFrame(given))
 
     def found(routes):
-        placed = gateway_rows.placed(rows, routes, 1000, 0).collect()
+        placed = with_bytes(gateway_rows.placed(rows, routes, 1000, 0)).collect()
         return {row["key"]: (row["partition"], row["set"]) for row in placed}
 
     homes = found([])
     routes = [Route(b"a", 1001, 7), Route(b"x", 1002, 8)]
     assert found(routes) == {**homes, b"a": (1001, 7)}
-    real = gateway_rows.fingerprint
+    real = gateway_table.fingerprint
     others = pa.array(
         [b"c", b"b"], pa.binary()
     )  # as if "a" had the fingerprint of "c", "x" that of "b"
-    monkeypatch.setattr(gateway_rows, "fingerprint", lambda keys: real(others))
+    monkeypatch.setattr(gateway_table, "fingerprint", lambda keys: real(others))
     assert found(routes) == homes
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("n", [1, 200, 5000])
+def test_every_key_of_the_table_is_found_and_no_other(spark, n):
+    from evenflow.kafka.gateway_rows import Rows, placed
+    from evenflow.kafka.gateway_state import Route
+
+    rng = np.random.default_rng(n)
+    keys = [b"", *{rng.bytes(int(length)) for length in rng.integers(1, 30, 2 * n)}]
+    routes = [Route(key, 1000 + i % 97, 2**41 + i) for i, key in enumerate(keys[:n])]
+    given = pa.table({"key": pa.array([*keys, None]), "value": pa.array([b"v"] * (len(keys) + 1))})
+    rows = with_bytes(placed(Rows().selected(spark.createDataFrame(given)), routes, 1000, 0))
+    found = {row["key"]: (row["partition"], row["set"]) for row in rows.collect()}
+    assert {key: found[key] for key in keys[:n]} == {r.key: (r.partition, r.set) for r in routes}
+    assert all(found[key][0] < 1000 and found[key][1] == 0 for key in [*keys[n:], None])
 
 
 @pytest.mark.spark
@@ -93,8 +126,7 @@ def test_a_key_with_a_seventh_of_the_threshold_is_listed_and_counts_are_right_to
     drawn = [*(key for key, times in wanted.items() for _ in range(times))]
     drawn += [b"rare-%d" % i for i in other]
     drawn = [drawn[i] for i in np.random.default_rng(3).permutation(n)]
-    rows = spark.createDataFrame(pa.table({"key": pa.array(drawn, pa.binary())})).repartition(3)
-    rows, seen = observed(rows, threshold)
+    rows, seen = observed(some_rows(spark, drawn), threshold)
     rows.write.format("noop").mode("overwrite").save()
     found = counts(seen)
     assert found.total == n
@@ -108,25 +140,23 @@ def test_a_key_with_a_seventh_of_the_threshold_is_listed_and_counts_are_right_to
 
 @pytest.mark.spark
 def test_a_sample_of_a_large_batch_shows_the_keys_at_the_threshold(spark):
-    from evenflow.kafka.gateway_counts import ENOUGH, counts, observed, sampling
+    from evenflow.kafka.gateway_counts import counts, observed, sampling
 
     n, threshold = 200_000, 0.01
     every = sampling(n, threshold)
-    assert every == 16
+    assert every == 64
     drawn = [b"hot-%d" % (i % 20) for i in range(n // 5)]  # each at the threshold
     drawn += [b"rare-%d" % i for i in range(n - len(drawn))]
-    rows = spark.createDataFrame(pa.table({"key": pa.array(drawn, pa.binary())})).repartition(3)
-    columns = rows.columns
-    rows, seen = observed(rows, threshold, every, seed=5)
-    assert rows.columns == columns
+    rows, seen = observed(some_rows(spark, drawn), threshold, every)
     rows.write.format("noop").mode("overwrite").save()
     found = counts(seen, every)
     assert found.total == n  # these are all counted
     listed = dict(zip(found.keys, found.counts, strict=True))
     for i in range(20):
         error = abs(listed[b"hot-%d" % i] / (threshold * n) - 1)
-        assert error < 5 / ENOUGH**0.5  # five standard deviations
+        assert error < 5 / (n * threshold / every) ** 0.5  # five standard deviations
     assert max(n for key, n in listed.items() if key.startswith(b"rare")) < threshold * n / 4
     assert (
-        abs(sum(listed[b"hot-%d" % i] for i in range(20)) / (n // 5) - 1) < 5 / (20 * ENOUGH) ** 0.5
+        abs(sum(listed[b"hot-%d" % i] for i in range(20)) / (n // 5) - 1)
+        < 5 / (20 * n * threshold / every) ** 0.5
     )

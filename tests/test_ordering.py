@@ -89,12 +89,12 @@ def test_a_record_of_another_program_has_no_header():
 @pytest.mark.parametrize(
     ("headers", "words"),
     [
-        ([("evenflow-position", b"short")], "has 5 bytes and should have 34"),
-        ([("evenflow-position", b"\2" + bytes(33))], "of version 2"),
-        ([("evenflow-position", b"\1\7" + bytes(32))], "names the kind 7"),
-        ([("evenflow-position", b"\1\1" + bytes(32))], "has 0 bytes and should have 13"),
+        ([("evenflow", b"short")], "has 5 bytes and should have 34"),
+        ([("evenflow", b"\2" + bytes(33))], "of version 2"),
+        ([("evenflow", b"\1\7" + bytes(32))], "names the kind 7"),
+        ([("evenflow", b"\1\1" + bytes(32))], "has 0 bytes and should have 13"),
         (
-            [("evenflow-position", b"\1\1" + bytes(32)), ("evenflow-move", b"\3" + bytes(12))],
+            [("evenflow", b"\1\1" + bytes(32)), ("evenflow-move", b"\3" + bytes(12))],
             "of version 3",
         ),
     ],

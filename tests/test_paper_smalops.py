@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from evenflow.cli.reproduction import Reproduction
+from evenflow.model import InputError
 from evenflow.simulator.experiments import expand, figure_rows, judge, load_paper, plan, run_cell
 from evenflow.simulator.experiments.claims import claims_of
 from evenflow.simulator.experiments.declaration import load_module
@@ -27,6 +28,10 @@ CELLS = {
     "fig8": (5, 6 * 3),
     "fig9": (13, 21 * 3),
     "fig10": (2 * 2 * 3, 2 * 2 * 5),
+    "broker_fig7": (2, 2),
+    "broker_fig8": (2, 2),
+    "broker_fig9": (2, 2),
+    "broker_fig10": (2, 2),
     "sec2_state": (2, 2),
     "load": (4 * 2 * 2, 7 * 4 * 3),
     "times": (4 * 2 * 2, 6 * 2 * 3),
@@ -55,6 +60,8 @@ def small(cell):
 def made_up(run):
     """Rows of the shape that a run has, with numbers from nowhere."""
     told, function = run.cell["parameters"], run.cell["function"]
+    if function.startswith("broker_"):  # read from a file
+        return [{**told, **row} for row in run_cell(run.cell)]
     if function == "distribution":
         near = told["service_us"] == 50
         return [
@@ -250,6 +257,54 @@ def test_claims_on_a_real_broker_are_judged_by_what_was_saved(tmp_path, monkeypa
     saved = {"command": "python", "cores": 2, "load_average_before": 0.1, "static": run}
     (tmp_path / "broker.json").write_text(json.dumps(saved))
     assert function({}).held is verdict
+
+
+def by_service(*ours):
+    return [
+        {
+            "grouping": g,
+            "service_ms": 1.2 + i,
+            "p99": p99,
+            "reduction": 0.0 if g == "key" else ours[i],
+        }
+        for g in ("key", "smalops")
+        for i, p99 in enumerate((10.0, 20.0, 30.0))
+    ]
+
+
+@pytest.mark.parametrize(
+    ("claim", "figure", "changed", "verdict"),
+    [
+        ("broker-kafka-keeps-increasing", "broker_fig8", by_service(60, 60, 60), True),
+        ("broker-p99-at-lower-load", "broker_fig8", by_service(57, 0, 0), True),
+        ("broker-p99-at-lower-load", "broker_fig8", by_service(56.9, 99, 99), False),
+        ("broker-ten-percent-drops-sharply", "broker_fig9", {10: 66.0, 50: 1.0}, True),
+        ("broker-ten-percent-drops-sharply", "broker_fig9", {10: 67.0, 50: 1.0}, False),
+        ("broker-more-percent-no-impact", "broker_fig9", {10: 11.0, 50: 10.0}, True),
+        ("broker-more-percent-no-impact", "broker_fig9", {10: 11.1, 50: 10.0}, False),
+    ],
+)
+def test_claims_on_the_brokers_sweeps_are_judged_by_their_rows(claim, figure, changed, verdict):
+    if isinstance(changed, dict):
+        readings = ("that hot keys have together", "that a hot key has itself")
+        changed = [
+            {"percent": percent, "p99": p99, "reading": reading, "hashed_p99": 100.0}
+            for reading in readings
+            for percent, p99 in changed.items()
+        ]
+    assert held(claim, **{figure: changed}) is verdict
+
+
+def test_kafkas_tail_that_does_not_grow_is_seen():
+    rows = [{**row, "p99": -row["p99"]} for row in by_service(0, 0, 0)]
+    assert held("broker-kafka-keeps-increasing", broker_fig8=rows) is False
+
+
+def test_a_measurement_that_is_not_there_is_said_with_the_command(monkeypatch):
+    broker = load_module(FOLDER / "broker.py")
+    monkeypatch.setitem(broker.SAVED, "sweeps", "no-such-file.json")
+    with pytest.raises(InputError, match=r"python -m benchmarks\.smalops_broker --sweeps --save"):
+        broker.broker_by_service("key")
 
 
 def test_a_few_real_cells_reach_the_claims(rows):

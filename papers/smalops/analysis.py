@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,11 +16,18 @@ import numpy.typing as npt
 
 from evenflow.kernels.mixing import salt
 from evenflow.planning.hot_keys import HotKeys, HotKeysState, Reason
+from evenflow.simulator.experiments.declaration import load_module
 from evenflow.simulator.partitioned_log import LogResult, PartitionedLog, simulate_log
 from evenflow.simulator.workloads import Smalops
 from evenflow.simulator.workloads.drawing import IDENTITY, named_keys, power_law_weights
 from evenflow.sketches.exact import Exact
 from evenflow.sketches.tracked_keys import SIZE
+
+_broker = load_module(Path(__file__).with_name("broker.py"))
+broker_distribution = _broker.broker_distribution
+broker_by_service = _broker.broker_by_service
+broker_by_threshold = _broker.broker_by_threshold
+broker_over_time = _broker.broker_over_time
 
 Row = dict[str, Any]
 U64 = npt.NDArray[np.uint64]

@@ -3,7 +3,7 @@
 `claims_delays.py` has those on queuing delay under the static load (Figures 7 and 8),
 `claims_threshold.py` those on what is hot (Figure 9), `claims_dynamic.py` those on the dynamic load
 (Figure 10), `claims_state.py` those on what the gateway keeps (§II), `claims_broker.py` what a real
-broker makes of Figures 7, 8 and 10.
+broker makes of Figures 7 to 10.
 
 Thresholds come from the paper's words: see `reading.py`.
 """

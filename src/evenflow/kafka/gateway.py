@@ -300,7 +300,7 @@ class _Loop:
         gateway, policy = self.gateway, self.gateway.policy
         rows = own_rows(df, gateway.gateways, gateway.index, policy.seed)
         every = sampling(expected, policy.threshold)
-        rows, seen = observed(rows, policy.threshold, every, policy.seed)
+        rows, seen = observed(rows, policy.threshold, every)
         rows = placed(rows, routes, policy.partitions, policy.seed)
         if not self.rows.in_order:
             rows = in_sequence(rows, policy.partitions, len(self.rows.order))

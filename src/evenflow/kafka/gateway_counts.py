@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 LONGEST_TRACKED = 512  #: bytes of a key; longer ones go by hash
 
-ENOUGH = 64  #: how often a key at the threshold is expected in a batch's sample
+ENOUGH = 16  #: how often a key at the threshold is expected in a batch's sample
 
 _NO_TEXT = "\0"
 _MOST_COUNTED = 1 << 19  # keys of Spark's sketch
@@ -23,29 +23,26 @@ def sampling(expected: int, threshold: float) -> int:
     """One row of how many is counted, of a batch that has about so many rows.
 
     Counting takes time, and a key that is worth moving shows in a part of a large batch as well: it is
-    expected `ENOUGH` times, so that its count errs by an eighth (the standard deviation). Of small
-    batches every row counts. Powers of two, because Spark compiles a batch anew for every other number.
+    expected `ENOUGH` times or more, so that its count errs by a quarter (the standard deviation). Of
+    small batches every row counts. Powers of two, lest estimates change with every batch.
 
     Example:
         >>> sampling(1_000_000, 1e-3), sampling(50_000, 1e-3), sampling(0, 1e-3)
-        (8, 1, 1)
+        (32, 2, 1)
     """
     return 1 << max(0, int(expected * threshold / ENOUGH).bit_length() - 1)
 
 
-def observed(
-    rows: DataFrame, threshold: float, every: int = 1, seed: int = 0
-) -> tuple[DataFrame, Observation]:
+def observed(rows: DataFrame, threshold: float, every: int = 1) -> tuple[DataFrame, Observation]:
     """The rows, and what tells the counts once they are written, for `counts`.
 
     Guarantee: of the rows that are counted, a key of up to 512 bytes with a seventh of the threshold's
     share is listed, and no count is wrong by more than a fifteenth of that share.
 
     Parameters:
-        rows: with a column `key`.
+        rows: with a column `key`, and with one of 64 bits by chance, if they have one: `chance`.
         threshold: the share of a batch that makes a key hot.
         every: one row of so many is counted, by chance.
-        seed: of chance; the same for all batches, or Spark compiles each of them anew.
     """
     from pyspark.sql import Observation
     from pyspark.sql import functions as F
@@ -54,9 +51,9 @@ def observed(
     seen = Observation()
     columns, item = rows.columns, _countable(rows)
     if every > 1:
-        # As a column, because expressions within `observe` are interpreted, not compiled.
-        rows = rows.withColumn("counted", F.rand(seed) * F.lit(float(every)) < F.lit(1.0))
-        item = F.when(F.col("counted"), item)
+        if "chance" not in columns:
+            rows = rows.withColumn("chance", F.xxhash64(F.rand(0)))
+        item = F.when(F.col("chance") < F.lit((1 << 64) // every - (1 << 63)), item)
     top = F.call_function("approx_top_k", item, F.lit(listed), F.lit(tracked))
     told = rows.observe(seen, F.count(F.lit(1)).alias("rows"), top.alias("top"))
     return told.select(*columns), seen
@@ -89,10 +86,9 @@ def _countable(rows: DataFrame) -> Column:
     from pyspark.sql import functions as F
 
     key = rows["key"]
-    text = key.cast("string")
-    plain = F.is_valid_utf8(text) & ~text.startswith(_NO_TEXT)
-    item = F.when(plain, text).otherwise(F.concat(F.lit(_NO_TEXT), F.base64(key)))
-    return F.when(F.length(key) <= LONGEST_TRACKED, item)
+    plain = F.is_valid_utf8(key) & ~key.startswith(_NO_TEXT)
+    coded = F.concat(F.lit(_NO_TEXT), F.base64(key.cast("binary")))
+    return F.when(F.octet_length(key) <= LONGEST_TRACKED, F.when(plain, key).otherwise(coded))
 
 
 def _key(item: str) -> bytes:

@@ -15,11 +15,11 @@ import numpy as np
 import pyarrow as pa
 
 from evenflow.kafka.gateway_state import KeyMove, Route
-from evenflow.kernels.fingerprints import fingerprint
+from evenflow.kafka.gateway_table import Table, mixed
 from evenflow.ordering import MESSAGE, batch_markers
 from evenflow.ordering.headers import POSITION, VERSION
 from evenflow.spark.job import quoted
-from evenflow.spark.placement import MULTIPLIER, salt
+from evenflow.spark.placement import salt
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -63,20 +63,29 @@ class Rows:
             return df[quoted(name)]
 
         chosen = [
-            column(self.key).cast("binary").alias("key"),
-            column(self.value).cast("binary").alias("value"),
+            _bytes(column(self.key)).alias("key"),
+            _bytes(column(self.value)).alias("value"),
         ]
         if self.headers is not None:
             # Here, because `filter` keeps Spark from compiling all that stands beside it into one loop.
-            theirs = F.filter(column(self.headers), lambda h: ~h["key"].startswith("evenflow-"))
+            theirs = F.filter(column(self.headers), lambda h: ~h["key"].startswith(POSITION))
             chosen.append(theirs.alias("headers"))
         if self.in_order:
             lane, sequence = self.order
             chosen.append((column(lane).cast("bigint") + F.lit(SORTED + 1)).alias("lane"))
-            chosen.append(column(sequence).cast("bigint").alias("sequence"))
+            number = column(sequence).cast("bigint")
+            chosen.append(number.alias("sequence"))
+            # By chance, for samples. Of `rand`, a stream's every batch has another one, in new code.
+            chosen.append(F.xxhash64(number).alias("chance"))
         else:
             chosen += [column(name).alias(f"order{i}") for i, name in enumerate(self.order)]
         return df.select(*chosen)
+
+
+def _bytes(column: Column) -> Column:
+    """Text or bytes, as Spark's text, which may be any bytes: what Spark reads of a row as bytes it
+    copies, and text it does not."""
+    return column.cast("binary").cast("string")
 
 
 def own_rows(rows: DataFrame, gateways: int, index: int, seed: int) -> DataFrame:
@@ -101,18 +110,19 @@ def placed(rows: DataFrame, routes: Sequence[Route], partitions: int, seed: int)
         F.col("sequence") if "sequence" in columns else F.xxhash64("value"), partitions
     )
     number = F.lit(0).cast("bigint")
-    rows = rows.withColumn("fingerprint", _fingerprint())
-    if routes:
-        # By the fingerprint, because Spark joins by a number much faster than by bytes. It is the
-        # table's own, so no row is joined twice; and of two keys that share one, only that of the
-        # table goes by it.
-        rows = rows.join(F.broadcast(_table(rows.sparkSession, routes)), "fingerprint", "left")
-        same = F.col("moved") == F.col("key")
     with _wrapping(rows.sparkSession):
+        rows = rows.withColumn("fingerprint", _fingerprint())
         partition = _home(F.col("fingerprint"), partitions, seed)
         if routes:
-            partition = F.when(same, F.col("moved_to")).otherwise(partition)
-            number = F.when(same, F.col("set")).otherwise(number)
+            table = Table.of(rows.sparkSession, routes)
+            rows = rows.withColumn("place", table.place(F.col("fingerprint")))
+            rows = rows.withColumn(
+                "away", table.has(F.col("place"), F.col("fingerprint"), F.col("key"))
+            )
+            partition = F.when(F.col("away"), table.told("partition", F.col("place"))).otherwise(
+                partition
+            )
+            number = F.when(F.col("away"), table.told("set", F.col("place"))).otherwise(number)
         partition = F.when(F.col("key").isNull(), anywhere.cast("int")).otherwise(partition)
         return rows.select(*columns, partition.alias("partition"), number.alias("set"))
 
@@ -133,12 +143,7 @@ def _home(fingerprint: Column, partitions: int, seed: int) -> Column:
     """
     from pyspark.sql import functions as F
 
-    def folded(word: Column) -> Column:
-        return word.bitwiseXOR(F.shiftrightunsigned(word, 32))
-
-    factor = F.lit(_signed(MULTIPLIER))
-    word = fingerprint.bitwiseXOR(F.lit(_signed(salt(seed))))
-    word = folded(folded(word) * factor) * factor
+    word = mixed(fingerprint, salt(seed))
     upper = F.shiftrightunsigned(word, 32) * F.lit(partitions).cast("bigint")
     return F.shiftrightunsigned(upper, 32).cast("int")
 
@@ -176,9 +181,8 @@ def with_headers(rows: DataFrame, writer: int, epoch: int) -> DataFrame:
 
     with _wrapping(rows.sparkSession):  # a number cast to bytes is big-endian
         position = F.concat(
-            F.lit(bytes([VERSION, MESSAGE])),
-            # Bytes, and not a number, which would be compiled in: so all gateways share their code.
-            F.lit(writer.to_bytes(8 - LANE_BITS // 8, "big")),
+            # Bytes, and not numbers, which would be compiled in: so all gateways share their code.
+            F.lit(bytes([VERSION, MESSAGE]) + writer.to_bytes(8 - LANE_BITS // 8, "big")),
             F.substring(F.col("lane").cast("binary"), 9 - LANE_BITS // 8, LANE_BITS // 8),
             F.lit(struct.pack(">Q", epoch)),
             F.col("sequence").cast("binary"),
@@ -226,23 +230,6 @@ def lane_of(writer: int, lane: int) -> int:
         1
     """
     return (writer << LANE_BITS) + lane
-
-
-def _table(session: SparkSession, routes: Sequence[Route]) -> DataFrame:
-    keys = pa.array([route.key for route in routes], pa.binary())
-    table = pa.table(
-        {
-            "fingerprint": pa.array(fingerprint(keys).view(np.int64)),
-            "moved": keys,
-            "moved_to": pa.array([route.partition for route in routes], pa.int32()),
-            "set": pa.array([route.set for route in routes], pa.int64()),
-        }
-    )
-    return session.createDataFrame(table)
-
-
-def _signed(word: int) -> int:
-    return word - (1 << 64) if word >> 63 else word
 
 
 __all__ = [

@@ -1,7 +1,7 @@
 """What a message says about its place in its key's order: two small headers, for any log that has
 partitions and headers.
 
-`evenflow-position`, on every record, 34 bytes, numbers big-endian:
+`evenflow`, on every record, 34 bytes, numbers big-endian:
 
 | bytes | what |
 |---|---|
@@ -34,7 +34,7 @@ import pyarrow.compute as pc
 
 from evenflow.model import InputError
 
-POSITION = "evenflow-position"  #: the header that every record has
+POSITION = "evenflow"  #: the header that every record has
 MOVE = "evenflow-move"  #: the header that markers have beside it
 VERSION = 1
 

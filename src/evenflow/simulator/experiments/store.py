@@ -43,9 +43,10 @@ def digest(cell: Mapping[str, Any]) -> str:
     seal = hashlib.blake2b(_program(), digest_size=16)
     seal.update(json.dumps(cell, sort_keys=True).encode())
     if cell["kind"] == "analysis":
-        # All of the paper's Python but its claims: the analysis may be in several files.
-        for path in sorted(paper_folders().get(cell["paper"], Path()).glob("*.py")):
-            if not path.name.startswith("claims"):
+        # All of the paper's Python but its claims, for the analysis may be in several files, and what
+        # it may have measured elsewhere.
+        for path in sorted(paper_folders().get(cell["paper"], Path()).glob("*")):
+            if path.suffix in (".py", ".json") and not path.name.startswith("claims"):
                 seal.update(path.name.encode() + path.read_bytes())
     elif cell["workload"].get("name") == "file":
         try:
@@ -59,7 +60,7 @@ def digest(cell: Mapping[str, Any]) -> str:
 def changed_meanwhile(cell: Mapping[str, Any]) -> InputError:
     """What to say of a cell whose digest is another now than when its run was planned."""
     if cell["kind"] == "analysis":
-        what = f"the Python files of {paper_folders().get(cell['paper'], cell['paper'])}"
+        what = f"the Python or JSON files of {paper_folders().get(cell['paper'], cell['paper'])}"
     else:
         what = str(cell["workload"].get("input", "what the run depends on"))
     return InputError(
