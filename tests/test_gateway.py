@@ -185,12 +185,19 @@ def test_each_gateway_writes_the_keys_that_it_owns_and_no_others(spark, broker, 
 @pytest.mark.slow
 def test_messages_without_a_key_go_to_all_partitions_and_headers_are_kept(spark, broker, tmp_path):
     topic, target = new_topic(broker, 1), new_topic(broker, PARTITIONS)
-    produced(broker, topic, [(None, b"%d" % i, 0, [("trace", b"%d" % i)]) for i in range(40)])
+    old = [("evenflow", b"of another gateway"), ("evenflow-move", b"")]
+    theirs = [("evenflowers", b"rose")]
+    produced(
+        broker,
+        topic,
+        [(None, b"%d" % i, 0, [("trace", b"%d" % i), *old, *theirs]) for i in range(40)],
+    )
     run_gateway(spark, broker, topic, target, tmp_path)
     log = consumed(broker, target)
     assert [len(part) for part in log] == [10] * PARTITIONS
     for message in (m for part in log for m in part):
-        assert message.headers()[0] == ("trace", message.value())
+        assert message.headers()[:-1] == [("trace", message.value()), *theirs]
+        assert message.headers()[-1][0] == "evenflow"
     assert sorted(written(log).values[None], key=int) == [b"%d" % i for i in range(40)]
 
 

@@ -2,6 +2,7 @@
 
 import doctest
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -305,6 +306,16 @@ def test_a_measurement_that_is_not_there_is_said_with_the_command(monkeypatch):
     monkeypatch.setitem(broker.SAVED, "sweeps", "no-such-file.json")
     with pytest.raises(InputError, match=r"python -m benchmarks\.smalops_broker --sweeps --save"):
         broker.broker_by_service("key")
+
+
+def test_rows_of_an_older_measurement_are_not_taken_for_new_ones(tmp_path, monkeypatch):
+    shutil.copytree(FOLDER, tmp_path / "smalops")
+    monkeypatch.setenv("EVENFLOW_PAPERS", str(tmp_path))
+    cell = plan(PAPER.figure("broker_fig7"), quick=True)[0].cell
+    before = digest(cell)
+    assert digest(cell) == before
+    (tmp_path / "smalops" / "broker.json").write_text("{}")
+    assert digest(cell) != before
 
 
 def test_a_few_real_cells_reach_the_claims(rows):

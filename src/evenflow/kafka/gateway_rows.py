@@ -68,7 +68,7 @@ class Rows:
         ]
         if self.headers is not None:
             # Here, because `filter` keeps Spark from compiling all that stands beside it into one loop.
-            theirs = F.filter(column(self.headers), lambda h: ~h["key"].startswith(POSITION))
+            theirs = F.filter(column(self.headers), lambda h: ~_ours(h["key"]))
             chosen.append(theirs.alias("headers"))
         if self.in_order:
             lane, sequence = self.order
@@ -86,6 +86,11 @@ def _bytes(column: Column) -> Column:
     """Text or bytes, as Spark's text, which may be any bytes: what Spark reads of a row as bytes it
     copies, and text it does not."""
     return column.cast("binary").cast("string")
+
+
+def _ours(name: Column) -> Column:
+    """Whether a header is of an earlier gateway or consumer."""
+    return (name == POSITION) | name.startswith(f"{POSITION}-")
 
 
 def own_rows(rows: DataFrame, gateways: int, index: int, seed: int) -> DataFrame:

@@ -14,7 +14,8 @@ import pyarrow as pa
 
 from evenflow.kafka.gateway_state import Route
 from evenflow.kernels.fingerprints import fingerprint
-from evenflow.kernels.perfect_hash import MULTIPLIER, perfect_hash
+from evenflow.kernels.mixing import MULTIPLIER
+from evenflow.kernels.perfect_hash import perfect_hash
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession
@@ -107,7 +108,7 @@ def mixed(word: Column, by: int) -> Column:
     def folded(word: Column) -> Column:
         return word.bitwiseXOR(F.shiftrightunsigned(word, 32))
 
-    factor = F.lit(_signed(MULTIPLIER))
+    factor = F.lit(_signed(int(MULTIPLIER)))
     return folded(folded(word.bitwiseXOR(F.lit(_signed(by)))) * factor) * factor
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from evenflow.kernels.jit import inlined
 
-_MULTIPLIER = np.uint64(0xD6E8FEB86659FD93)
+MULTIPLIER = np.uint64(0xD6E8FEB86659FD93)
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _HALF = np.uint64(32)
 _LOW = np.uint64(0xFFFFFFFF)
@@ -20,9 +20,9 @@ _ONE = np.uint64(1)
 def mix(word):
     """A bijection of 64-bit words whose every output bit depends on every input bit."""
     word ^= word >> _HALF
-    word *= _MULTIPLIER
+    word *= MULTIPLIER
     word ^= word >> _HALF
-    word *= _MULTIPLIER
+    word *= MULTIPLIER
     word ^= word >> _HALF
     return word
 

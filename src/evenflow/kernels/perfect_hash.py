@@ -13,13 +13,12 @@ import numpy as np
 import numpy.typing as npt
 
 from evenflow.kernels.jit import kernel
-from evenflow.kernels.mixing import salt
+from evenflow.kernels.mixing import MULTIPLIER, salt
 from evenflow.model import InputError
 
 U64 = npt.NDArray[np.uint64]
 I32 = npt.NDArray[np.int32]
 
-MULTIPLIER = 0xD6E8FEB86659FD93
 SMALLEST = 256  #: places of a table
 PER_BUCKET = 4  #: places for each bucket
 
@@ -46,9 +45,9 @@ def words(keys: U64, by: int) -> U64:
     """Keys, well mixed: without the last step of `mixing.mix`, which is not needed here."""
     word = keys ^ np.uint64(by)
     word ^= word >> np.uint64(32)
-    word *= np.uint64(MULTIPLIER)
+    word *= MULTIPLIER
     word ^= word >> np.uint64(32)
-    word *= np.uint64(MULTIPLIER)
+    word *= MULTIPLIER
     return word
 
 
