@@ -4,7 +4,8 @@ Both read the same topic from a real broker on this machine and write it to anot
 settings of source and sink. A third one copies too, with a constant header and an explicit partition:
 what no gateway can do without, whatever it computes. They take turns batch by batch, each going on
 where it was, because the machine's own speed changes within a minute: a round is one batch of each, of
-the gateway's own default size, and the ratio is the median of the rounds' ratios. The first rounds are
+the gateway's own default size, every other round in the opposite order, and the ratio is the median of
+the rounds' ratios. The first rounds are
 left out, because Java compiles in them. Beside it stand all rounds' ratios, the median rates, the
 seconds of the gateway's steps in a batch, and the load average before and after.
 """
@@ -72,8 +73,8 @@ def measured(spark: Any, broker: Broker, told: argparse.Namespace) -> dict[str, 
     with tempfile.TemporaryDirectory() as folder:
         targets = {name: new_topic(broker, told.partitions) for name in starts}
         metrics: list[Any] = []
-        for _ in range(told.warm_up + told.rounds):
-            for name, start in starts.items():
+        for turn in range(told.warm_up + told.rounds):
+            for name, start in list(starts.items())[:: -1 if turn % 2 else 1]:
                 df = read_topic(spark, broker.bootstrap, source, most=told.batch)
                 query = start(df, broker, targets[name], f"{folder}/{name}", told)
                 rows, seconds = one_batch(query)

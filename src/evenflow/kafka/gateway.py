@@ -27,7 +27,7 @@ from evenflow.planning.hot_keys_state import Reason
 from evenflow.spark.columns import check_columns
 from evenflow.spark.control_loop import COLLECT_EVERY, Steps
 from evenflow.spark.journal import append_metrics, drop_unfinished
-from evenflow.spark.query import Query
+from evenflow.spark.query import Query, stoppable
 from evenflow.spark.session import check_session
 from evenflow.spark.state.checkpoint import Checkpoint, local_path
 from evenflow.spark.state.manifest import Manifest
@@ -166,7 +166,9 @@ class Gateway:
             drop_unfinished(Path(path) / "spark")
             # Chosen here and not in the batch: what is not needed would be copied into it.
             chosen = rows.selected(df)
-            writer = chosen.writeStream.foreachBatch(_Loop(self, path, rows, on_batch, keep))
+            writer = chosen.writeStream.foreachBatch(
+                stoppable(_Loop(self, path, rows, on_batch, keep))
+            )
             writer = writer.option("checkpointLocation", os.path.join(path, "spark"))
             writer = writer.queryName(name or f"gateway to {self.topic} ({state.query[:8]})")
             if available_now:

@@ -16,6 +16,7 @@ LONGEST_TRACKED = 512  #: bytes of a key; longer ones go by hash
 ENOUGH = 16  #: how often a key at the threshold is expected in a batch's sample
 
 _NO_TEXT = "\0"
+_WORTH_TELLING = 15  # a key is listed with one part of so many of the threshold's share
 _MOST_COUNTED = 1 << 19  # keys of Spark's sketch
 
 
@@ -37,7 +38,8 @@ def observed(rows: DataFrame, threshold: float, every: int = 1) -> tuple[DataFra
     """The rows, and what tells the counts once they are written, for `counts`.
 
     Guarantee: of the rows that are counted, a key of up to 512 bytes with a seventh of the threshold's
-    share is listed, and no count is wrong by more than a fifteenth of that share.
+    share is listed, and no count is wrong by more than a fifteenth of that share. A key that is counted
+    less often than in a fifteenth of that share of all rows is not listed.
 
     Parameters:
         rows: with a column `key`, and with one of 64 bits by chance, if they have one: `chance`.
@@ -55,7 +57,11 @@ def observed(rows: DataFrame, threshold: float, every: int = 1) -> tuple[DataFra
             rows = rows.withColumn("chance", F.xxhash64(F.rand(0)))
         item = F.when(F.col("chance") < F.lit((1 << 64) // every - (1 << 63)), item)
     top = F.call_function("approx_top_k", item, F.lit(listed), F.lit(tracked))
-    told = rows.observe(seen, F.count(F.lit(1)).alias("rows"), top.alias("top"))
+    # A batch of many rare keys would be listed at length, and Python would have to read it.
+    total = F.count(F.lit(1))
+    least = total * F.lit(threshold / every / _WORTH_TELLING)
+    top = F.filter(top, lambda one: one["count"] >= least)
+    told = rows.observe(seen, total.alias("rows"), top.alias("top"))
     return told.select(*columns), seen
 
 

@@ -97,10 +97,8 @@ def own_rows(rows: DataFrame, gateways: int, index: int, seed: int) -> DataFrame
     """The rows whose keys this gateway owns: level 1 routing, by another hash."""
     if gateways == 1:
         return rows
-    from pyspark.sql import functions as F
-
     with _wrapping(rows.sparkSession):
-        return rows.where(_home(_fingerprint(), gateways, seed ^ _LEVEL_1) == F.lit(index))
+        return rows.where(f"{_home(_FINGERPRINT, gateways, seed ^ _LEVEL_1)} = {index}")
 
 
 def placed(rows: DataFrame, routes: Sequence[Route], partitions: int, seed: int) -> DataFrame:
@@ -108,49 +106,35 @@ def placed(rows: DataFrame, routes: Sequence[Route], partitions: int, seed: int)
 
     Rows without a key have no order, and go to all partitions in turn.
     """
-    from pyspark.sql import functions as F
-
-    columns = rows.columns
-    anywhere = F.pmod(
-        F.col("sequence") if "sequence" in columns else F.xxhash64("value"), partitions
-    )
-    number = F.lit(0).cast("bigint")
-    with _wrapping(rows.sparkSession):
-        rows = rows.withColumn("fingerprint", _fingerprint())
-        partition = _home(F.col("fingerprint"), partitions, seed)
+    session, columns = rows.sparkSession, rows.columns
+    anywhere = "sequence" if "sequence" in columns else "xxhash64(value)"
+    partition, number = _home("fingerprint", partitions, seed), "0L"
+    found, frames = f"select *, {_FINGERPRINT} as fingerprint from {{rows}}", {"rows": rows}
+    with _wrapping(session):
         if routes:
-            table = Table.of(rows.sparkSession, routes)
-            rows = rows.withColumn("place", table.place(F.col("fingerprint")))
-            rows = rows.withColumn(
-                "away", table.has(F.col("place"), F.col("fingerprint"), F.col("key"))
-            )
-            partition = F.when(F.col("away"), table.told("partition", F.col("place"))).otherwise(
-                partition
-            )
-            number = F.when(F.col("away"), table.told("set", F.col("place"))).otherwise(number)
-        partition = F.when(F.col("key").isNull(), anywhere.cast("int")).otherwise(partition)
-        return rows.select(*columns, partition.alias("partition"), number.alias("set"))
+            table = Table.of(session, routes)
+            found, frames["table"] = table.found(found), table.rows
+            partition = f"coalesce(entry.partition, {partition})"
+            number = f"coalesce(entry.`set`, {number})"
+        partition = f"if(key is null, int(pmod({anywhere}, {partitions})), {partition})"
+        kept = ", ".join(columns)
+        return session.sql(
+            f"select {kept}, {partition} as partition, {number} as `set` from ({found})", **frames
+        )
 
 
-def _fingerprint() -> Column:
-    """The fingerprint of the column `key`: the number of `kernels.fingerprints`, as everywhere."""
-    from pyspark.sql import functions as F
-
-    hashed = F.xxhash64(F.lit(_FROM_ZERO), "key")
-    return F.when(F.col("key").isNull(), F.lit(_NO_KEY)).otherwise(hashed)
+# The fingerprint of the column `key`: the number of `kernels.fingerprints`, as everywhere.
+_FINGERPRINT = f"if(key is null, {_NO_KEY}L, xxhash64({_FROM_ZERO}L, key))"
 
 
-def _home(fingerprint: Column, partitions: int, seed: int) -> Column:
+def _home(fingerprint: str, partitions: int, seed: int) -> str:
     """The partition of a key by hash: that of the scheme `key`, as everywhere.
 
     Written for arithmetic that wraps around (`_wrapping`): what `native_routing` has for sessions in
     Spark's ANSI mode is a hundred times as long, and is analysed anew in every batch.
     """
-    from pyspark.sql import functions as F
-
-    word = mixed(fingerprint, salt(seed))
-    upper = F.shiftrightunsigned(word, 32) * F.lit(partitions).cast("bigint")
-    return F.shiftrightunsigned(upper, 32).cast("int")
+    upper = f"shiftrightunsigned({mixed(fingerprint, int(salt(seed)))}, 32) * {partitions}L"
+    return f"int(shiftrightunsigned({upper}, 32))"
 
 
 @contextmanager
@@ -182,21 +166,18 @@ def in_sequence(rows: DataFrame, partitions: int, orders: int) -> DataFrame:
 
 def with_headers(rows: DataFrame, writer: int, epoch: int) -> DataFrame:
     """What Spark's sink is given: key, value, partition and headers."""
-    from pyspark.sql import functions as F
-
+    # Bytes, and not numbers, which would be compiled in: so all gateways share their code.
+    sender = bytes([VERSION, MESSAGE]) + writer.to_bytes(8 - LANE_BITS // 8, "big")
+    lane = f"substring(binary(lane), {9 - LANE_BITS // 8}, {LANE_BITS // 8})"
+    during = struct.pack(">Q", epoch)
+    position = (
+        f"concat(X'{sender.hex()}', {lane}, X'{during.hex()}', binary(sequence), binary(`set`))"
+    )
+    own = f"array(struct('{POSITION}' as key, {position} as value))"
+    if "headers" in rows.columns:
+        own = f"if(headers is null, {own}, concat(headers, {own}))"
     with _wrapping(rows.sparkSession):  # a number cast to bytes is big-endian
-        position = F.concat(
-            # Bytes, and not numbers, which would be compiled in: so all gateways share their code.
-            F.lit(bytes([VERSION, MESSAGE]) + writer.to_bytes(8 - LANE_BITS // 8, "big")),
-            F.substring(F.col("lane").cast("binary"), 9 - LANE_BITS // 8, LANE_BITS // 8),
-            F.lit(struct.pack(">Q", epoch)),
-            F.col("sequence").cast("binary"),
-            F.col("set").cast("binary"),
-        )
-        own = F.array(F.struct(F.lit(POSITION).alias("key"), position.alias("value")))
-        if "headers" in rows.columns:
-            own = F.when(F.col("headers").isNull(), own).otherwise(F.concat("headers", own))
-        return rows.select("key", "value", "partition", own.alias("headers"))
+        return rows.selectExpr("key", "value", "partition", f"{own} as headers")
 
 
 def marker_rows(

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pyarrow as pa
 
 from evenflow.kafka.gateway_state import Route
@@ -18,98 +17,71 @@ from evenflow.kernels.mixing import MULTIPLIER
 from evenflow.kernels.perfect_hash import perfect_hash
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 
 @dataclass(frozen=True)
 class Table:
-    """Columns that tell of a key whether it is in the table, and where it goes.
+    """Expressions that tell of a key whether it is in the table, and where it goes.
 
-    Arithmetic must wrap around where these are put into a DataFrame.
+    They are text, because Spark's Python takes longer to build columns one by one; `{table}` in them
+    stands for `rows`. Arithmetic must wrap around where they are put into a DataFrame.
 
     Parameters:
         salt: of the hash.
         places: of the table.
         buckets: of the hash.
-        arrays: a structure of arrays. It is a subquery, so that Spark neither writes its content into
-            the code that it compiles nor prints it with every plan.
+        rows: one, of two arrays. Expressions take them by subqueries, so that Spark neither writes
+            their content into the code that it compiles nor prints it with every plan.
     """
 
     salt: int
     places: int
     buckets: int
-    arrays: Column
+    rows: DataFrame
 
     @classmethod
     def of(cls, session: SparkSession, routes: Sequence[Route]) -> Table:
         """A table of routes whose fingerprints are all different."""
-        from pyspark.sql import functions as F
-
-        keys = fingerprint(pa.array([route.key for route in routes], pa.binary()))
-        hashed = perfect_hash(keys)
-        order = np.argsort(hashed.place)
-        ends = np.cumsum([len(routes[i].key) for i in order.tolist()])
-        lengths = np.diff(ends, prepend=0)
-        stranger = keys[order].view(np.int64)[0]  # in a free place: a key whose place is elsewhere
-
-        def column(values: Any, empty: Any, kind: pa.DataType) -> pa.Array:
-            filled = np.broadcast_to(empty, hashed.places).astype(kind.to_pandas_dtype())
-            filled[hashed.place[order]] = values
-            return pa.array([filled], pa.list_(kind))
-
+        hashed = perfect_hash(fingerprint(pa.array([route.key for route in routes], pa.binary())))
+        entries: list[dict[str, Any] | None] = [None] * hashed.places
+        for route, place in zip(routes, hashed.place.tolist(), strict=True):
+            entries[place] = {"key": route.key, "partition": route.partition, "set": route.set}
+        entry = pa.struct({"key": pa.binary(), "partition": pa.int32(), "set": pa.int64()})
         told = pa.table(
             {
-                "shift": pa.array([hashed.shift], pa.list_(pa.int32())),
-                "fingerprint": column(keys[order].view(np.int64), stranger, pa.int64()),
-                "start": column(ends - lengths + 1, 1, pa.int32()),
-                "length": column(lengths, 0, pa.int32()),
-                "keys": pa.array([b"".join(routes[i].key for i in order.tolist())], pa.binary()),
-                "partition": column([routes[i].partition for i in order.tolist()], 0, pa.int32()),
-                "set": column([routes[i].set for i in order.tolist()], 0, pa.int64()),
+                "shifts": pa.array([hashed.shift], pa.list_(pa.int32())),
+                "entries": pa.array([entries], pa.list_(entry)),
             }
         )
-        rows = session.createDataFrame(told)
-        arrays = rows.select(F.struct(*told.column_names)).scalar()
-        return cls(hashed.salt, hashed.places, len(hashed.shift), arrays)
+        rows = session.createDataFrame(told).selectExpr("shifts", f"cast(entries as {_ENTRIES})")
+        return cls(hashed.salt, hashed.places, len(hashed.shift), rows)
 
-    def place(self, fingerprint: Column) -> Column:
-        """The only place where a key of this fingerprint can be."""
-        from pyspark.sql import functions as F
-
-        word = mixed(fingerprint, self.salt)
-        bucket = F.shiftrightunsigned(word, 65 - self.buckets.bit_length())
-        stride = F.shiftrightunsigned(word, 32).bitwiseOR(F.lit(1).cast("bigint"))
-        shift = F.get(self.arrays["shift"], bucket.cast("int")).cast("bigint")
-        return (word + shift * stride).bitwiseAND(F.lit(self.places - 1).cast("bigint")).cast("int")
-
-    def has(self, place: Column, fingerprint: Column, key: Column) -> Column:
-        """Whether a key is in its place. Of two keys with one fingerprint only the table's own is."""
-        from pyspark.sql import functions as F
-
-        own = F.substring(
-            self.arrays["keys"],
-            F.get(self.arrays["start"], place),
-            F.get(self.arrays["length"], place),
-        )
-        alike = F.get(self.arrays["fingerprint"], place) == fingerprint
-        return alike & (own.cast("string") == key)
-
-    def told(self, what: str, place: Column) -> Column:
-        """The `partition` or the `set` of the key in a place."""
-        from pyspark.sql import functions as F
-
-        return F.get(self.arrays[what], place)
+    def found(self, rows: str) -> str:
+        """A query: the rows of another one with a column `entry` more, which is null where the table
+        has not their `key` of this `fingerprint`, and else has its `partition` and its `set`."""
+        bucket = f"int(shiftrightunsigned(word, {65 - self.buckets.bit_length()}))"
+        shift = f"get((select shifts from {{table}}), {bucket})"
+        stride = "(shiftrightunsigned(word, 32) | 1L)"
+        place = f"int((word + {shift} * {stride}) & {self.places - 1}L)"
+        entry = f"get((select entries from {{table}}), {place})"
+        rows = f"select *, {mixed('fingerprint', self.salt)} as word from ({rows})"
+        rows = f"select *, {entry} as found from ({rows})"
+        return f"select *, if(found.key = key, found, null) as entry from ({rows})"
 
 
-def mixed(word: Column, by: int) -> Column:
+_ENTRIES = "array<struct<key: string, partition: int, `set`: bigint>>"
+
+
+def mixed(word: str, by: int) -> str:
     """A word, mixed as by `kernels.perfect_hash.words`, for arithmetic that wraps around."""
-    from pyspark.sql import functions as F
 
-    def folded(word: Column) -> Column:
-        return word.bitwiseXOR(F.shiftrightunsigned(word, 32))
+    def folded(word: str) -> str:
+        return f"({word} ^ shiftrightunsigned({word}, 32))"
 
-    factor = F.lit(_signed(int(MULTIPLIER)))
-    return folded(folded(word.bitwiseXOR(F.lit(_signed(by)))) * factor) * factor
+    factor = f"{_signed(int(MULTIPLIER))}L"
+    once = f"({folded(f'({word} ^ {_signed(by)}L)')} * {factor})"
+    return f"({folded(once)} * {factor})"
 
 
 def _signed(word: int) -> int:

@@ -24,7 +24,7 @@ from evenflow.spark.job import AUTO, Job, check_fit
 from evenflow.spark.joined_streams import joined
 from evenflow.spark.journal import drop_unfinished
 from evenflow.spark.plans import first_plan
-from evenflow.spark.query import Query
+from evenflow.spark.query import Query, stoppable
 from evenflow.spark.sinks import Sink
 from evenflow.spark.state.checkpoint import Checkpoint, local_path
 
@@ -304,7 +304,9 @@ class Keyed:
         try:
             _check_identity(state, job)
             drop_unfinished(Path(path) / "spark")
-            writer = self.df.writeStream.foreachBatch(ControlLoop(job, path, sink, on_batch, keep))
+            writer = self.df.writeStream.foreachBatch(
+                stoppable(ControlLoop(job, path, sink, on_batch, keep))
+            )
             writer = writer.option("checkpointLocation", os.path.join(path, "spark"))
             if name is not None:
                 writer = writer.queryName(name)

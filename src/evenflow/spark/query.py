@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -10,10 +11,16 @@ from evenflow.model.validation import check_whole
 from evenflow.spark.journal import read_metrics, wish_workers
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
     from pyspark.sql.streaming import StreamingQuery
 
 
 _ERROR = re.compile(r"(Caused by: )?[\w.$]+(Error|Exception): .")  # not a line of a Java stack
+
+
+# What Spark takes for the end of a batch whose query was stopped, and signs of one in longer accounts.
+_STOPPED = "py4j.protocol.Py4JJavaError: An error occurred while calling {}: {}"
+_SIGNS_OF_A_STOP = ("SPARK_JOB_CANCELLED", "Interrupted", "ClosedByInterrupt")
 
 
 class _Lock(Protocol):
@@ -88,6 +95,30 @@ class Query:
 
     def __exit__(self, *_: object) -> None:
         self.stop()
+
+
+def stoppable(each: Callable[[DataFrame, int], None]) -> Callable[[DataFrame, int], None]:
+    """The same function for `foreachBatch`, for queries that are stopped in the midst of a batch.
+
+    Spark searches the error of a cancelled job by an expression that needs a stack as deep as the text
+    is long: more than a thousand letters, and its thread ends with a StackOverflowError on the user's
+    screen. So that error is told in short, in the words that Spark looks for; all others stay.
+    """
+    from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+
+    def each_batch(df: DataFrame, batch: int) -> None:
+        try:
+            each(df, batch)
+        except Py4JJavaError as error:
+            text = str(error)
+            if not any(sign in text for sign in _SIGNS_OF_A_STOP):
+                raise
+            first = next((line for line in text.splitlines()[1:] if line.strip()), "")
+            raise RuntimeError(
+                _STOPPED.format(first[:300], "java.lang.InterruptedException")
+            ) from None
+
+    return each_batch
 
 
 def _reason(text: str) -> str:

@@ -42,6 +42,10 @@ _ARROW = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
 }
 
+# Spark's Python notes for each expression which line made it, and takes as long again for that. Our
+# expressions are made anew in every batch.
+_NO_LINES = {"spark.python.sql.dataFrameDebugging.enabled": "false"}
+
 
 def local_session(
     master: str | None = None, app: str = "evenflow", *, preload: bool = False, **conf: Any
@@ -75,7 +79,7 @@ def local_session(
         "JAVA_HOME": None if java.home is None else str(java.home),
         "PYSPARK_PYTHON": os.environ.get("PYSPARK_PYTHON", sys.executable),
     }
-    settings = _QUIET | _ARROW
+    settings = _QUIET | _ARROW | _NO_LINES
     if wanted.startswith("local"):
         environment |= {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
         settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
