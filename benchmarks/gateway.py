@@ -6,7 +6,8 @@ what no gateway can do without, whatever it computes. They take turns batch by b
 where it was, because the machine's own speed changes within a minute: a round is one batch of each, of
 the gateway's own default size, every other round in the opposite order, and the ratio is the median of
 the rounds' ratios. The first rounds are
-left out, because Java compiles in them. Beside it stand all rounds' ratios, the median rates, the
+left out, because Java compiles in them. With `--parts` there are two more, which do a part of what the
+gateway does. Beside it stand all rounds' ratios, the median rates, the
 seconds of the gateway's steps in a batch, and the load average before and after.
 """
 
@@ -30,13 +31,16 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
 from evenflow.kafka.artifacts import connector_jars
 from evenflow.kafka.broker import Broker
-from evenflow.kafka.gateway import PRODUCER, TOPIC_ROWS, Gateway, read_topic
+from evenflow.kafka.gateway import PRODUCER, TOPIC_ROWS, Gateway, read_topic, write_batch
+from evenflow.kafka.gateway_counts import counts, observed, sampling
+from evenflow.kafka.gateway_rows import placed, with_headers
 from evenflow.ordering import MESSAGE, Header, pack
 from evenflow.planning.hot_keys import HotKeys
 from evenflow.spark.session import local_session
 from kafka_topics import end_offsets, new_topic
 
 GOAL = 0.8
+THRESHOLD = 1e-3  #: the share of messages that makes a key hot
 ONCE = "1 hour"  #: between batches: a query is stopped after its first
 
 
@@ -51,6 +55,7 @@ def main() -> None:
     parser.add_argument("--interval", type=float, default=2.0, help="between two decisions")
     parser.add_argument("--headers", type=int, default=0, help="of every message in the source")
     parser.add_argument("--sorted", action="store_true", help="as rows that come in no order")
+    parser.add_argument("--parts", action="store_true", help="contestants that do less and less")
     told = parser.parse_args()
     jars = ",".join(str(jar) for jar in connector_jars())
     spark = local_session(None, "gateway benchmark", **{"spark.jars": jars})
@@ -65,7 +70,13 @@ def measured(spark: Any, broker: Broker, told: argparse.Namespace) -> dict[str, 
     source = new_topic(broker, told.partitions)
     # One batch more than is read: at the end of a topic every reader waits for more.
     fill(broker, source, told, (told.warm_up + told.rounds + 1) * told.batch)
-    starts = {"copy": copied, "copy_with_header": with_constant_header, "gateway": through_gateway}
+    starts = {"copy": copied, "copy_with_header": with_constant_header}
+    if told.parts:
+        starts |= {
+            "placed": in_parts(counting=False),
+            "placed_and_counted": in_parts(counting=True),
+        }
+    starts["gateway"] = through_gateway
     rates: dict[str, list[float]] = {name: [] for name in starts}
     written = dict.fromkeys(starts, 0)
     steps: dict[str, list[float]] = {}
@@ -93,7 +104,11 @@ def measured(spark: Any, broker: Broker, told: argparse.Namespace) -> dict[str, 
     medians = {name: float(np.median(found)) for name, found in kept.items()}
     by_round = kept["gateway"] / kept["copy"]
     ratio = float(np.median(by_round))
-    header = float(np.median(kept["copy_with_header"] / kept["copy"]))
+    others = {
+        f"ratio_of_{name}": round(float(np.median(kept[name] / kept["copy"])), 3)
+        for name in starts
+        if name not in ("copy", "gateway")
+    }
     return {
         "batch": told.batch,
         "keys": told.keys,
@@ -103,7 +118,7 @@ def measured(spark: Any, broker: Broker, told: argparse.Namespace) -> dict[str, 
         **{f"{name}_per_second": round(found) for name, found in medians.items()},
         "ratio": round(ratio, 3),
         "ratio_by_round": [round(one, 3) for one in by_round.tolist()],
-        "ratio_of_copy_with_header": round(header, 3),
+        **others,
         "goal": GOAL,
         "held": ratio >= GOAL,
         "moves": sum(m["moves"] for m in metrics),
@@ -153,10 +168,32 @@ def written_by_spark(rows: Any, broker: Broker, target: str, folder: str) -> Any
 def through_gateway(
     df: Any, broker: Broker, target: str, folder: str, told: argparse.Namespace
 ) -> Any:
-    policy = HotKeys(told.partitions, threshold=1e-3)
+    policy = HotKeys(told.partitions, threshold=THRESHOLD)
     gateway = Gateway(broker.bootstrap, target, policy, told.interval)
     rows = replace(TOPIC_ROWS, in_order=False) if told.sorted else TOPIC_ROWS
     return gateway.start(df, folder, rows, every=ONCE)
+
+
+def in_parts(counting: bool) -> Callable[..., Any]:
+    """A gateway that never moves a key: it places all by hash, with their true positions, and counts
+    them or does not. It keeps no state."""
+
+    def start(df: Any, broker: Broker, target: str, folder: str, told: argparse.Namespace) -> Any:
+        every = sampling(told.batch, THRESHOLD)
+
+        def each(rows: Any, batch: int) -> None:
+            seen = None
+            if counting:
+                rows, seen = observed(rows, THRESHOLD, every)
+            rows = with_headers(placed(rows, [], told.partitions, 0), 1, batch)
+            write_batch(rows, {**PRODUCER, "kafka.bootstrap.servers": broker.bootstrap}, target)
+            if seen is not None:
+                counts(seen, every)
+
+        writer = TOPIC_ROWS.selected(df).writeStream.foreachBatch(each)
+        return writer.option("checkpointLocation", folder).trigger(processingTime=ONCE).start()
+
+    return start
 
 
 def fill(broker: Broker, topic: str, told: argparse.Namespace, messages: int) -> None:

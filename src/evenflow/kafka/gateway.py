@@ -310,18 +310,22 @@ class _Loop:
         return counts(seen, every)
 
     def _write(self, rows: DataFrame) -> None:
-        session = rows.sparkSession
-        # Only by its newer interface does Spark's sink let a batch be observed. `foreachBatch` has a
-        # session of its own, so that this setting is nobody else's.
-        older = session.conf.get(_V1_SOURCES) or ""
-        session.conf.set(_V1_SOURCES, ",".join(s for s in older.split(",") if s.strip() != "kafka"))
         options = {
             **PRODUCER,
             **self.gateway.options,
             "kafka.bootstrap.servers": self.gateway.bootstrap,
-            "topic": self.gateway.topic,
         }
-        rows.write.format("kafka").options(**options).mode("append").save()
+        write_batch(rows, options, self.gateway.topic)
+
+
+def write_batch(rows: DataFrame, options: Mapping[str, str], topic: str) -> None:
+    """Write a batch within `foreachBatch` by Spark's own Kafka sink, so that it can be observed."""
+    session = rows.sparkSession
+    # Only by its newer interface does Spark's sink let a batch be observed. `foreachBatch` has a
+    # session of its own, so that this setting is nobody else's.
+    older = session.conf.get(_V1_SOURCES) or ""
+    session.conf.set(_V1_SOURCES, ",".join(s for s in older.split(",") if s.strip() != "kafka"))
+    rows.write.format("kafka").options(**options, topic=topic).mode("append").save()
 
 
 def writer_number(query: str) -> int:
