@@ -213,21 +213,19 @@ def fill(broker: Broker, topic: str, told: argparse.Namespace, messages: int) ->
     producer = Producer({"bootstrap.servers": broker.bootstrap, **settings})
     began = time.perf_counter()
     for i, key in enumerate(drawn.tolist()):
-        send(producer.produce, topic, value, b"key-%d" % key, headers)
+        send(producer, topic, value, b"key-%d" % key, headers)
         if i % 10_000 == 0:
             producer.poll(0)
     assert producer.flush(300) == 0
     note(f"{messages:,} messages in the source after {time.perf_counter() - began:.0f} s")
 
 
-def send(
-    produce: Callable[..., None], topic: str, value: bytes, key: bytes, headers: list[Any]
-) -> None:
+def send(producer: Any, topic: str, value: bytes, key: bytes, headers: list[Any]) -> None:
     while True:
         try:
-            return produce(topic, value, key, headers=headers)
+            return producer.produce(topic, value, key, headers=headers)
         except BufferError:
-            time.sleep(0.05)
+            producer.poll(0.05)  # or its reports of what was sent fill the queue
 
 
 def note(text: str) -> None:
