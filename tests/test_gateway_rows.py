@@ -158,6 +158,5 @@ def test_a_sample_of_a_large_batch_shows_the_keys_at_the_threshold(spark):
     for i in range(20):
         error = abs(listed[b"hot-%d" % i] / (threshold * n) - 1)
         assert error < 5 / 8  # three and a half standard deviations
-    rare = [count for key, count in listed.items() if key.startswith(b"rare")]
-    assert max(rare, default=0) < threshold * n / 4
+    assert [key for key in listed if key.startswith(b"rare")] == []  # not worth telling
     assert abs(sum(listed[b"hot-%d" % i] for i in range(20)) / (n // 5) - 1) < 5 / (20 * 64) ** 0.5
