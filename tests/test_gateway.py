@@ -89,6 +89,31 @@ def test_a_keys_messages_are_written_in_the_order_of_the_source(spark, broker, s
 
 @pytest.mark.spark
 @pytest.mark.slow
+def test_a_users_options_of_the_source_go_before_ours(spark, broker, source):
+    """Kafka itself says so: it refuses this one, and would take ours."""
+    from pyspark.errors import StreamingQueryException
+
+    from evenflow.kafka.gateway import CONSUMER, read_topic
+
+    assert "kafka.max.poll.records" in CONSUMER
+    refused = {"kafka.max.poll.records": "0"}
+    stream = read_topic(spark, broker.bootstrap, source[0], options=refused)
+    query = stream.writeStream.format("noop").trigger(availableNow=True).start()
+    with pytest.raises(StreamingQueryException, match=r"max\.poll\.records"):
+        query.awaitTermination(120)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("option", ["minPartitions", "maxRecordsPerPartition"])
+def test_a_partition_is_not_read_by_several_tasks(spark, option):
+    from evenflow.kafka.gateway import read_topic
+
+    with pytest.raises(InputError, match=f"{option} would have .* lose their order"):
+        read_topic(spark, "localhost:1", "clicks", options={option: "9"})
+
+
+@pytest.mark.spark
+@pytest.mark.slow
 def test_rows_that_come_in_no_order_are_sorted(spark, broker, tmp_path):
     from evenflow.kafka.gateway import Gateway
     from evenflow.kafka.gateway_rows import Rows

@@ -108,7 +108,7 @@ def test_every_key_of_the_table_is_found_and_no_other(spark, n):
 def test_a_key_with_a_seventh_of_the_threshold_is_listed_and_counts_are_right_to_a_fifteenth(
     spark, rare
 ):
-    from evenflow.kafka.gateway_counts import counts, observed
+    from evenflow.kafka.gateway_counts import countable, counts, observed
 
     n, threshold = 60_000, 0.02
     step = int(threshold * n / 7) + 1
@@ -126,7 +126,7 @@ def test_a_key_with_a_seventh_of_the_threshold_is_listed_and_counts_are_right_to
     drawn = [*(key for key, times in wanted.items() for _ in range(times))]
     drawn += [b"rare-%d" % i for i in other]
     drawn = [drawn[i] for i in np.random.default_rng(3).permutation(n)]
-    rows, seen = observed(some_rows(spark, drawn), threshold)
+    rows, seen = observed(countable(some_rows(spark, drawn)), threshold)
     rows.write.format("noop").mode("overwrite").save()
     found = counts(seen)
     assert found.total == n
@@ -140,7 +140,7 @@ def test_a_key_with_a_seventh_of_the_threshold_is_listed_and_counts_are_right_to
 
 @pytest.mark.spark
 def test_a_sample_of_a_large_batch_shows_the_keys_at_the_threshold(spark):
-    from evenflow.kafka.gateway_counts import counts, observed, sampling
+    from evenflow.kafka.gateway_counts import countable, counts, observed, sampling
 
     n, threshold = 200_000, 0.01
     every = sampling(n, threshold)
@@ -149,8 +149,8 @@ def test_a_sample_of_a_large_batch_shows_the_keys_at_the_threshold(spark):
     drawn += [b"rare-%d" % i for i in range(n - len(drawn))]
     rows = some_rows(spark, drawn)
     columns = rows.columns
-    rows, seen = observed(rows, threshold, every)
-    assert rows.columns == columns
+    rows, seen = observed(countable(rows, every), threshold, every)
+    assert rows.columns == [*columns, "counted"]
     rows.write.format("noop").mode("overwrite").save()
     found = counts(seen, every)
     assert found.total == n  # these are all counted
@@ -160,3 +160,43 @@ def test_a_sample_of_a_large_batch_shows_the_keys_at_the_threshold(spark):
         assert error < 5 / 8  # three and a half standard deviations
     assert [key for key in listed if key.startswith(b"rare")] == []  # not worth telling
     assert abs(sum(listed[b"hot-%d" % i] for i in range(20)) / (n // 5) - 1) < 5 / (20 * 64) ** 0.5
+
+
+@pytest.mark.spark
+def test_later_batches_and_queries_run_the_code_that_was_compiled_for_the_first(spark):
+    from evenflow.kafka.gateway import TOPIC_ROWS
+    from evenflow.kafka.gateway_counts import countable, counts, observed
+    from evenflow.kafka.gateway_rows import placed, with_headers
+    from evenflow.kafka.gateway_state import Route
+
+    given = spark.range(1000).selectExpr(
+        "binary(string(id)) as key",
+        "binary(string(id)) as value",
+        "int(id % 4) as partition",
+        "id as offset",
+        "array(struct('evenflow' as key, binary(string(id)) as value)) as headers",
+    )
+    compiled = spark._jvm.org.apache.spark.metrics.source.CodegenMetrics.METRIC_COMPILATION_TIME()
+    found = []
+    for batch in range(3):
+        before = compiled.getCount()
+        routes = [Route(b"%d" % (7 * batch + i), i % 8, batch) for i in range(20 + batch)]
+        rows = placed(countable(TOPIC_ROWS.selected(given), every=2), routes, 8, 0)
+        rows, seen = observed(with_headers(rows, batch, epoch=batch), 1e-3, every=2)
+        rows.write.format("noop").mode("append").save()
+        assert counts(seen, every=2).total == 1000
+        found.append(compiled.getCount() - before)
+    assert found[0] > 0
+    assert found[1:] == [0, 0]
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("every", [1, 4])
+@pytest.mark.parametrize(("keys", "rows"), [([], 0), ([None] * 3, 3), ([b"x" * 513] * 3, 3)])
+def test_batches_with_nothing_to_count_are_sent_and_list_nothing(spark, keys, rows, every):
+    from evenflow.kafka.gateway_counts import countable, counts, observed
+    from evenflow.kafka.gateway_state import Counted
+
+    told, seen = observed(countable(some_rows(spark, keys), every), 1e-3, every)
+    assert told.count() == rows
+    assert counts(seen, every) == Counted([], [], rows)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from evenflow.kafka.gateway_counts import counts, observed, sampling
+from evenflow.kafka.gateway_counts import countable, counts, observed, sampling
 from evenflow.kafka.gateway_rows import (
     Rows,
     in_sequence,
@@ -37,14 +37,23 @@ if TYPE_CHECKING:
 
 # Records wait for a broker as long as it takes: one that expired in the midst of a batch, while later
 # ones were written, would be missed by readers, who take a higher position to mean that all lower ones
-# were there. The producer keeps the order of what it sends again only if it is idempotent.
+# were there. The producer keeps the order of what it sends again only if it is idempotent. A task's
+# records go to all partitions, and without time to gather they leave in many small requests; at its end
+# a task sends whatever is left at once.
 PRODUCER = {
     "kafka.acks": "all",
     "kafka.enable.idempotence": "true",
     "kafka.delivery.timeout.ms": "2147483647",
     "kafka.max.block.ms": "300000",
-    "kafka.linger.ms": "5",
-    "kafka.batch.size": "65536",
+    "kafka.linger.ms": "50",
+    "kafka.batch.size": "131072",
+    "kafka.buffer.memory": "67108864",
+}
+# After every poll Spark asks the broker twice how far the topic reaches; Kafka's own 500 messages a
+# poll are few for that. A task holds no more of them than fit into the bytes of a fetch.
+CONSUMER = {
+    "kafka.max.poll.records": "10000",
+    "kafka.max.partition.fetch.bytes": "4194304",
 }
 _FIXED = ("kafka.acks", "kafka.enable.idempotence", "kafka.delivery.timeout.ms")
 
@@ -209,9 +218,10 @@ def read_topic(
         bootstrap: the brokers' address.
         topic: whose messages of one key are in one partition; that is what Kafka's own producers do.
         most: messages in a batch.
-        options: of Spark's Kafka source.
+        options: of Spark's Kafka source; they go before ours.
     """
-    settings = {"startingOffsets": "earliest", "includeHeaders": "true", **(options or {})}
+    settings = {"startingOffsets": "earliest", "includeHeaders": "true"}
+    settings |= {**CONSUMER, **(options or {})}
     for refused in ("minPartitions", "maxRecordsPerPartition"):
         if refused in settings:
             raise InputError(
@@ -302,11 +312,19 @@ class _Loop:
         gateway, policy = self.gateway, self.gateway.policy
         rows = own_rows(df, gateway.gateways, gateway.index, policy.seed)
         every = sampling(expected, policy.threshold)
-        rows, seen = observed(rows, policy.threshold, every)
-        rows = placed(rows, routes, policy.partitions, policy.seed)
-        if not self.rows.in_order:
+        rows = countable(rows, every)
+        if self.rows.in_order:
+            rows = with_headers(placed(rows, routes, policy.partitions, policy.seed), writer, epoch)
+            # Last, because Spark copies every row before it observes them. The sink takes what it
+            # knows the name of, and so not the column that was counted.
+            rows, seen = observed(rows, policy.threshold, every)
+        else:
+            # First: which rows are counted is chance, and that must not go through a shuffle.
+            rows, seen = observed(rows, policy.threshold, every)
+            rows = placed(rows.drop("counted"), routes, policy.partitions, policy.seed)
             rows = in_sequence(rows, policy.partitions, len(self.rows.order))
-        self._write(with_headers(rows, writer, epoch))
+            rows = with_headers(rows, writer, epoch)
+        self._write(rows)
         return counts(seen, every)
 
     def _write(self, rows: DataFrame) -> None:

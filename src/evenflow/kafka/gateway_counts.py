@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from evenflow.kafka.gateway_state import Counted
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, Observation
+    from pyspark.sql import DataFrame, Observation
 
 LONGEST_TRACKED = 512  #: bytes of a key; longer ones go by hash
 
@@ -18,6 +18,12 @@ ENOUGH = 16  #: how often a key at the threshold is expected in a batch's sample
 _NO_TEXT = "\0"
 _WORTH_TELLING = 15  # a key is listed with one part of so many of the threshold's share
 _MOST_COUNTED = 1 << 19  # keys of Spark's sketch
+
+# The column `key` as text, for Spark's sketch, which knows no bytes; null where it is not counted. Text
+# stays as it is. What is none, or begins with the sign that says so, is written in base64.
+_PLAIN = "is_valid_utf8(key) and not startswith(key, chr(0))"
+_CODED = "concat(chr(0), base64(binary(key)))"
+_COUNTABLE = f"if(octet_length(key) <= {LONGEST_TRACKED}, if({_PLAIN}, key, {_CODED}), null)"
 
 
 def sampling(expected: int, threshold: float) -> int:
@@ -34,6 +40,24 @@ def sampling(expected: int, threshold: float) -> int:
     return 1 << max(0, int(expected * threshold / ENOUGH).bit_length() - 1)
 
 
+def countable(rows: DataFrame, every: int = 1) -> DataFrame:
+    """The rows with a column `counted` more, for `observed`: the key as text, null where it is not
+    counted. It is a column because Spark compiles those; what `observe` computes itself, it interprets.
+
+    Parameters:
+        rows: with a column `key`, and with one of 64 bits by chance, if they have one: `chance`.
+        every: one row of so many is counted, by chance.
+    """
+    from pyspark.sql import functions as F
+
+    columns, item = rows.columns, _COUNTABLE
+    if every > 1:
+        if "chance" not in columns:
+            rows = rows.withColumn("chance", F.xxhash64(F.rand(0)))
+        item = f"if(chance < {(1 << 64) // every - (1 << 63)}L, {item}, null)"
+    return rows.selectExpr(*columns, f"{item} as counted")
+
+
 def observed(rows: DataFrame, threshold: float, every: int = 1) -> tuple[DataFrame, Observation]:
     """The rows, and what tells the counts once they are written, for `counts`.
 
@@ -42,27 +66,22 @@ def observed(rows: DataFrame, threshold: float, every: int = 1) -> tuple[DataFra
     less often than in a fifteenth of that share of all rows is not listed.
 
     Parameters:
-        rows: with a column `key`, and with one of 64 bits by chance, if they have one: `chance`.
+        rows: of `countable`.
         threshold: the share of a batch that makes a key hot.
-        every: one row of so many is counted, by chance.
+        every: one row of so many is counted.
     """
     from pyspark.sql import Observation
     from pyspark.sql import functions as F
 
     listed, tracked = sketch_sizes(threshold)
     seen = Observation()
-    columns, item = rows.columns, _countable(rows)
-    if every > 1:
-        if "chance" not in columns:
-            rows = rows.withColumn("chance", F.xxhash64(F.rand(0)))
-        item = F.when(F.col("chance") < F.lit((1 << 64) // every - (1 << 63)), item)
-    top = F.call_function("approx_top_k", item, F.lit(listed), F.lit(tracked))
     # A batch of many rare keys would be listed at length, and Python would have to read it.
-    total = F.count(F.lit(1))
-    least = total * F.lit(threshold / every / _WORTH_TELLING)
-    top = F.filter(top, lambda one: one["count"] >= least)
-    told = rows.observe(seen, total.alias("rows"), top.alias("top"))
-    return told.select(*columns), seen
+    least = f"count(1) * {threshold / every / _WORTH_TELLING!r}D"
+    top = f"filter(approx_top_k(counted, {listed}, {tracked}), one -> one.count >= {least})"
+    # As two lists, which Python reads faster than a list of rows.
+    top = f"transform(array({top}), them -> struct(them.item, them.count))[0]"
+    told = rows.observe(seen, F.expr("count(1) as rows"), F.expr(f"{top} as top"))
+    return told, seen
 
 
 def counts(seen: Observation, every: int = 1) -> Counted:
@@ -84,27 +103,13 @@ def sketch_sizes(threshold: float) -> tuple[int, int]:
     return listed, min(4 * listed, _MOST_COUNTED)
 
 
-def _countable(rows: DataFrame) -> Column:
-    """A row's key as text, for Spark's sketch, which knows no bytes; null where it is not counted.
-
-    Text stays as it is. What is none, or begins with the sign that says so, is written in base64.
-    """
-    from pyspark.sql import functions as F
-
-    key = rows["key"]
-    plain = F.is_valid_utf8(key) & ~key.startswith(_NO_TEXT)
-    coded = F.concat(F.lit(_NO_TEXT), F.base64(key.cast("binary")))
-    return F.when(F.octet_length(key) <= LONGEST_TRACKED, F.when(plain, key).otherwise(coded))
-
-
 def _key(item: str) -> bytes:
     """The key of a countable text."""
     return base64.b64decode(item[1:]) if item.startswith(_NO_TEXT) else item.encode()
 
 
 def _counted(told: Mapping[str, Any], every: int) -> Counted:
-    found = [
-        (_key(row["item"]), row["count"]) for row in told["top"] or () if row["item"] is not None
-    ]
+    listed = zip(*told["top"], strict=True)
+    found = [(_key(item), n) for item, n in listed if item is not None]
     found.sort(key=lambda one: (-one[1], one[0]))
     return Counted([key for key, _ in found], [n * every for _, n in found], int(told["rows"]))

@@ -33,6 +33,8 @@ _LEVEL_1 = (
 )
 _FROM_ZERO = -365884300664092260  # makes Spark's xxhash64, which begins with 42, begin with 0
 _NO_KEY = -5196783011329398166  # the fingerprint of null
+# Whether a header is of an earlier gateway or consumer.
+_OURS = f"one.key = '{POSITION}' or startswith(one.key, '{POSITION}-')"
 _ROW_OF_TASK = (1 << 33) - 1  # the part of `monotonically_increasing_id` that counts a task's rows
 
 
@@ -67,9 +69,10 @@ class Rows:
             _bytes(column(self.value)).alias("value"),
         ]
         if self.headers is not None:
-            # Here, because `filter` keeps Spark from compiling all that stands beside it into one loop.
-            theirs = F.filter(column(self.headers), lambda h: ~_ours(h["key"]))
-            chosen.append(theirs.alias("headers"))
+            # Here, because `filter` keeps Spark from compiling all that stands beside it into one loop;
+            # as text, because Python would name `one` anew in every query, and the code with it.
+            theirs = f"filter({quoted(self.headers)}, one -> not ({_OURS}))"
+            chosen.append(F.expr(theirs).alias("headers"))
         if self.in_order:
             lane, sequence = self.order
             chosen.append((column(lane).cast("bigint") + F.lit(SORTED + 1)).alias("lane"))
@@ -86,11 +89,6 @@ def _bytes(column: Column) -> Column:
     """Text or bytes, as Spark's text, which may be any bytes: what Spark reads of a row as bytes it
     copies, and text it does not."""
     return column.cast("binary").cast("string")
-
-
-def _ours(name: Column) -> Column:
-    """Whether a header is of an earlier gateway or consumer."""
-    return (name == POSITION) | name.startswith(f"{POSITION}-")
 
 
 def own_rows(rows: DataFrame, gateways: int, index: int, seed: int) -> DataFrame:
@@ -165,7 +163,7 @@ def in_sequence(rows: DataFrame, partitions: int, orders: int) -> DataFrame:
 
 
 def with_headers(rows: DataFrame, writer: int, epoch: int) -> DataFrame:
-    """What Spark's sink is given: key, value, partition and headers."""
+    """What Spark's sink is given: key, value, partition, headers; and the column `counted`, if any."""
     # Bytes, and not numbers, which would be compiled in: so all gateways share their code.
     sender = bytes([VERSION, MESSAGE]) + writer.to_bytes(8 - LANE_BITS // 8, "big")
     lane = f"substring(binary(lane), {9 - LANE_BITS // 8}, {LANE_BITS // 8})"
@@ -177,7 +175,8 @@ def with_headers(rows: DataFrame, writer: int, epoch: int) -> DataFrame:
     if "headers" in rows.columns:
         own = f"if(headers is null, {own}, concat(headers, {own}))"
     with _wrapping(rows.sparkSession):  # a number cast to bytes is big-endian
-        return rows.selectExpr("key", "value", "partition", f"{own} as headers")
+        counted = [name for name in rows.columns if name == "counted"]
+        return rows.selectExpr("key", "value", "partition", f"{own} as headers", *counted)
 
 
 def marker_rows(
