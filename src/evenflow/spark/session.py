@@ -46,6 +46,14 @@ _ARROW = {
 # expressions are made anew in every batch.
 _NO_LINES = {"spark.python.sql.dataFrameDebugging.enabled": "false"}
 
+# Spark's usual way to write a stream's progress asks of every file whether it is a link, by a process
+# (`readlink`), several times a batch. This one does not, and writes beside and renames just the same.
+_NO_LINKS = {
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+    )
+}
+
 
 def local_session(
     master: str | None = None, app: str = "evenflow", *, preload: bool = False, **conf: Any
@@ -83,6 +91,7 @@ def local_session(
     if wanted.startswith("local"):
         environment |= {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
         settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+        settings |= _NO_LINKS
     if "EVENFLOW_PAPERS" in os.environ:
         settings["spark.executorEnv.EVENFLOW_PAPERS"] = os.environ["EVENFLOW_PAPERS"]
     if preload:
