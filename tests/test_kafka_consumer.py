@@ -41,7 +41,8 @@ class _Topic:
         for one in made.values():
             one.result(30)
         self.writer = Writer(1, PARTITIONS, home=lambda key: key[0] % PARTITIONS)
-        self.producer = Producer({"bootstrap.servers": self.bootstrap})
+        # Without it, what a topic that is just being made refuses is sent again out of order.
+        self.producer = Producer({"bootstrap.servers": self.bootstrap, "enable.idempotence": True})
         self.sent, self.appended = {}, 0
 
     def message(self, key, times=1):
@@ -394,6 +395,19 @@ def test_a_state_that_cannot_be_saved_is_named(topic):
 def _json(capsys, *arguments):
     assert main([*arguments, "--json"]) == 0
     return json.loads(capsys.readouterr().out)
+
+
+def test_while_messages_wait_a_consumer_is_not_idle(topic, capsys):
+    """The old partition never says that the key has left it: what came after the move waits."""
+    target = (topic.writer.home(b"a") + 1) % PARTITIONS
+    arrivals = [marker for marker in topic.writer.move(b"a", target) if marker.partition == target]
+    topic.append(*arrivals)
+    topic.message(b"a", 2)
+    where = ("--topic", topic.name, "--bootstrap", topic.config().bootstrap)
+    told = _json(capsys, "consume", *where, "--group", topic.group, "--idle", "1s", "--for", "8s")
+    assert told["processed"] == 0
+    assert told["most_held"] == 2
+    assert told["seconds"] >= 8
 
 
 def test_consume_and_lag_from_the_command_line(topic, capsys):

@@ -1,7 +1,6 @@
 """The rule of message sets as an operator: rows of many partitions, back in each key's order."""
 
 import random
-from uuid import uuid4
 
 import pyarrow as pa
 import pytest
@@ -12,6 +11,7 @@ from evenflow.model import InputError
 from evenflow.operators import Aggregates, PerKey, count, no_state, on_table, rows_by_key
 from evenflow.ordering import Writer
 from evenflow.spark.in_order import POSITIONS, WAITING, InOrder
+from kafka_topics import new_topic, produced
 from order_checker import check
 from test_ordering import COMMANDS, PARTITIONS, U64, _log_of, _writer
 
@@ -129,33 +129,18 @@ def test_missing_columns_and_taken_names_are_named():
 
 @pytest.mark.spark
 def test_a_stream_from_kafka_is_put_back_in_order(spark, broker, tmp_path):
-    from confluent_kafka import Producer
-    from confluent_kafka.admin import AdminClient, NewTopic
-
     import evenflow as ef
 
-    topic = f"s-{uuid4().hex[:10]}"
-    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
-    for made in admin.create_topics([NewTopic(topic, 3, 1)]).values():
-        made.result(30)
-    producer = Producer({"bootstrap.servers": broker.bootstrap})
+    topic = new_topic(broker, 3)
     writer = Writer(1, 3, home=lambda key: key[0] % 3)
-    chance, sent = random.Random(7), {}
+    chance, sent, records = random.Random(7), {}, []
     for _ in range(600):
         key = b"%d" % min(9, int(chance.expovariate(0.5)))
-        records = [writer.message(key, b"%d" % sent.get(key, 0))]
+        records.append(writer.message(key, b"%d" % sent.get(key, 0)))
         sent[key] = sent.get(key, 0) + 1
         if chance.random() < 0.2:
             records += writer.move(key, chance.randrange(3))
-        for record in records:
-            producer.produce(
-                topic,
-                partition=record.partition,
-                key=record.key,
-                value=record.value,
-                headers=record.headers,
-            )
-    assert producer.flush(30) == 0
+    produced(broker, topic, ((r.key, r.value, r.partition, r.headers) for r in records))
     source = (
         spark.readStream.format("kafka")
         .option("kafka.bootstrap.servers", broker.bootstrap)

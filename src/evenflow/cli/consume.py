@@ -48,7 +48,7 @@ def consume(
         str | None, typer.Option("--for", help="Stop after this time: 30s, 5min.")
     ] = None,
     idle: Annotated[
-        str | None, typer.Option(help="Stop when nothing was read for this time: 5s.")
+        str | None, typer.Option(help="Stop when nothing was read or waited for this time: 5s.")
     ] = None,
     buffering: Annotated[bool, typer.Option("--buffering/--no-buffering", hidden=True)] = True,
     as_json: Annotated[bool, typer.Option("--json", help="JSON on standard output.")] = False,
@@ -117,7 +117,8 @@ class _Watch:
                 "waiting"
             )
             self._told = now
-        if counts.processed != self._processed or not self._consumer.owned:
+        working = counts.processed != self._processed or self._consumer.held
+        if working or not self._consumer.owned:
             self._processed, self._last = counts.processed, now
         return self._longest_idle is not None and now - self._last >= self._longest_idle
 

@@ -6,13 +6,20 @@ import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from evenflow.kafka.consumer_topics import end_offsets, first_offsets, partition_count
 from evenflow.model import InputError
 
 _SECONDS = 30.0
+
+# What a broker says of a group while it is being started.
+_NOT_YET = (
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.NOT_COORDINATOR,
+)
 
 
 class PartitionLag(NamedTuple):
@@ -63,10 +70,7 @@ class LagReader:
         ends = end_offsets(self._client, self._topic, self._partitions)
         starts = first_offsets(self._client, self._topic, self._partitions)
         places = [TopicPartition(self._topic, partition) for partition in self._partitions]
-        try:
-            answers = self._reader.committed(places, timeout=_SECONDS)
-        except KafkaException as error:
-            raise InputError(f"the broker does not tell the group's offsets: {error}") from error
+        answers = self._committed(places)
         offsets = {place.partition: place.offset for place in answers if place.offset >= 0}
         nexts = {p: max(offsets.get(p, 0), starts[p]) for p in self._partitions}
         times = self._times([p for p in self._partitions if nexts[p] < ends[p]], nexts)
@@ -90,6 +94,19 @@ class LagReader:
     def close(self) -> None:
         """Gives its connections back."""
         self._reader.close()
+
+    def _committed(self, places: list[TopicPartition]) -> list[TopicPartition]:
+        deadline = time.monotonic() + _SECONDS
+        while True:
+            try:
+                answers: list[TopicPartition] = self._reader.committed(places, timeout=_SECONDS)
+                return answers
+            except KafkaException as error:
+                if error.args[0].code() not in _NOT_YET or time.monotonic() > deadline:
+                    raise InputError(
+                        f"the broker does not tell the group's offsets: {error}"
+                    ) from error
+            time.sleep(0.05)
 
     def _times(self, partitions: list[int], nexts: dict[int, int]) -> dict[int, float]:
         """When the next record of each partition was written, in seconds since 1970."""
