@@ -397,17 +397,31 @@ def _json(capsys, *arguments):
     return json.loads(capsys.readouterr().out)
 
 
-def test_while_messages_wait_a_consumer_is_not_idle(topic, capsys):
-    """The old partition never says that the key has left it: what came after the move waits."""
-    target = (topic.writer.home(b"a") + 1) % PARTITIONS
-    arrivals = [marker for marker in topic.writer.move(b"a", target) if marker.partition == target]
-    topic.append(*arrivals)
+def test_a_consumer_is_at_the_end_when_all_is_read_and_nothing_waits(topic):
     topic.message(b"a", 2)
-    where = ("--topic", topic.name, "--bootstrap", topic.config().bootstrap)
-    told = _json(capsys, "consume", *where, "--group", topic.group, "--idle", "1s", "--for", "8s")
-    assert told["processed"] == 0
-    assert told["most_held"] == 2
-    assert told["seconds"] >= 8
+    target = (topic.writer.home(b"a") + 1) % PARTITIONS
+    last, first = topic.writer.move(b"a", target)
+    topic.append(first)  # the old partition does not know yet
+    topic.message(b"a", 3)
+    consumer = OrderedConsumer(topic.config(), CountPerKey())
+    assert not consumer.at_end  # nothing is read, not even which partitions it has
+    _run_until(
+        consumer, lambda: all(work.at_end for work in consumer._works.values()) and consumer.held
+    )
+    assert consumer.owned == list(range(PARTITIONS))
+    assert consumer.held == 3
+    assert not consumer.at_end
+    topic.append(last)
+    topic.producer.flush(30)
+    _run_until(consumer, lambda: consumer.at_end)
+    assert consumer.counts.processed == 5
+    topic.message(b"a")
+    topic.producer.flush(30)
+    _run_until(consumer, lambda: not consumer.at_end)
+    _run_until(consumer, lambda: consumer.at_end)
+    assert consumer.counts.processed == 6
+    consumer.close()
+    topic.assert_right()
 
 
 def test_consume_and_lag_from_the_command_line(topic, capsys):
@@ -424,7 +438,7 @@ def test_consume_and_lag_from_the_command_line(topic, capsys):
     told = _json(
         capsys,
         *("consume", *where, "--output-topic", topic.output),
-        *("--service-time", "2ms", "--idle", "1s", "--for", "60s"),
+        *("--service-time", "2ms", "--idle", "1s", "--for", "300s"),
     )
     assert told["processed"] == 6
     assert told["keys_sent"] == told["keys_received"] == 1

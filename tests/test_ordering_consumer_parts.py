@@ -1,6 +1,7 @@
 """What an ordered consumer is made of, without a broker: records, the buffer's bound, the service."""
 
 import json
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -11,6 +12,7 @@ from evenflow.ordering import DONE, Item, Snapshot
 
 pytest.importorskip("confluent_kafka")
 
+from evenflow.cli.consume import _Watch
 from evenflow.kafka import consumer_pressure
 from evenflow.kafka.consumer_partition import PartitionWork, StateFormat
 from evenflow.kafka.consumer_records import (
@@ -133,3 +135,23 @@ def test_the_reference_service_takes_its_time():
 
 def test_states_are_json_unless_said_otherwise():
     assert json.loads(StateFormat().to_bytes({"a": 1})) == StateFormat().from_bytes(b'{"a": 1}')
+
+
+def test_a_consumer_is_idle_only_after_the_end_of_all_that_it_reads():
+    consumer = SimpleNamespace(at_end=False, counts=SimpleNamespace(processed=0))
+    now = [0.0]
+    watch = _Watch(consumer, longest_idle=5, quiet=True, clock=lambda: now[0])
+
+    def looks(second, **told):
+        now[0] = second
+        vars(consumer).update(told)
+        return watch.look()
+
+    assert not looks(100)  # however long it takes to get partitions and read them
+    assert not looks(101, at_end=True)
+    assert not looks(104.9)
+    assert not looks(105.1, counts=SimpleNamespace(processed=1))  # something came
+    assert not looks(109, at_end=False)  # and more, that waits
+    assert not looks(200)
+    assert not looks(204.9, at_end=True)
+    assert looks(205)

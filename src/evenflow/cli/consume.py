@@ -6,6 +6,7 @@ import logging
 import signal
 import sys
 import time
+from collections.abc import Callable
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -48,7 +49,8 @@ def consume(
         str | None, typer.Option("--for", help="Stop after this time: 30s, 5min.")
     ] = None,
     idle: Annotated[
-        str | None, typer.Option(help="Stop when nothing was read or waited for this time: 5s.")
+        str | None,
+        typer.Option(help="Stop when all was read, and nothing came or waited for this time: 5s."),
     ] = None,
     buffering: Annotated[bool, typer.Option("--buffering/--no-buffering", hidden=True)] = True,
     as_json: Annotated[bool, typer.Option("--json", help="JSON on standard output.")] = False,
@@ -104,21 +106,27 @@ def consume(
 class _Watch:
     """Tells how it goes every few seconds, and whether nothing has come for too long."""
 
-    def __init__(self, consumer: OrderedConsumer, longest_idle: float | None, quiet: bool) -> None:
+    def __init__(
+        self,
+        consumer: OrderedConsumer,
+        longest_idle: float | None,
+        quiet: bool,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._consumer, self._longest_idle, self._quiet = consumer, longest_idle, quiet
-        self._told = self._last = time.monotonic()
+        self._clock = clock
+        self._told = self._last = clock()
         self._processed = 0
 
     def look(self) -> bool:
-        now, counts = time.monotonic(), self._consumer.counts
+        now, counts = self._clock(), self._consumer.counts
         if not self._quiet and now - self._told >= _TELL_EVERY:
             note(
                 f"partitions {self._consumer.owned}: {_line(counts, None)}, {self._consumer.held} "
                 "waiting"
             )
             self._told = now
-        working = counts.processed != self._processed or self._consumer.held
-        if working or not self._consumer.owned:
+        if counts.processed != self._processed or not self._consumer.at_end:
             self._processed, self._last = counts.processed, now
         return self._longest_idle is not None and now - self._last >= self._longest_idle
 

@@ -20,7 +20,13 @@ from evenflow.kafka.consumer_partition import Handler, PartitionWork, StateForma
 from evenflow.kafka.consumer_pressure import press_back
 from evenflow.kafka.consumer_records import UNKNOWN, unpack_done
 from evenflow.kafka.consumer_topics import client_settings, group_topics, make_group_topics
-from evenflow.kafka.consumer_transaction import Aborted, ConsumerStopped, Transactions, complain
+from evenflow.kafka.consumer_transaction import (
+    Aborted,
+    ConsumerStopped,
+    Transactions,
+    complain,
+    is_end,
+)
 from evenflow.ordering import unpack
 
 __all__ = ["ConsumerConfig", "ConsumerStopped", "OrderedConsumer", "StateFormat"]
@@ -112,6 +118,7 @@ class OrderedConsumer:
                 **reading,
                 **member,
                 "group.id": config.group,
+                "enable.partition.eof": True,
                 "partition.assignment.strategy": "cooperative-sticky",
                 "session.timeout.ms": int(config.session_timeout * 1000),
                 "heartbeat.interval.ms": max(200, int(config.session_timeout * 1000 / 6)),
@@ -135,6 +142,13 @@ class OrderedConsumer:
     def held(self) -> int:
         """Messages of awaited keys, now."""
         return sum(work.reader.held for work in self._works.values())
+
+    @property
+    def at_end(self) -> bool:
+        """Whether it has partitions, has read all of them to their ends, and nothing waits."""
+        works = self._works.values()
+        read = bool(works) and not self._unloaded and all(work.at_end for work in works)
+        return read and not self.held
 
     def run(self, seconds: float | None = None, until: Callable[[], bool] | None = None) -> None:
         """Consumes until `stop` is called, the seconds are over, or `until` says so; then closes."""
@@ -238,11 +252,13 @@ class OrderedConsumer:
     def _read_data(self, messages: list[Any]) -> int:
         read = 0
         for message in messages:
-            error = message.error()
+            error, work = message.error(), self._works.get(message.partition())
             if error is not None:
-                complain(error)
+                if not is_end(error):
+                    complain(error)
+                elif work is not None:
+                    work.at_end = True
                 continue
-            work = self._works.get(message.partition())
             offset = message.offset()
             if work is None or offset < work.next_data:
                 continue
@@ -340,7 +356,8 @@ class OrderedConsumer:
 
     def _read_again(self, messages: list[Any], dones: list[Any]) -> None:
         """Partitions came or went while these were fetched, and some may have been fetched before."""
-        for partition in {message.partition() for message in messages if not message.error()}:
+        again = (m for m in messages if m.error() is None or is_end(m.error()))
+        for partition in {message.partition() for message in again}:
             work = self._works.get(partition)
             if work is not None:
                 self._seek(partition, _from(work.next_data))

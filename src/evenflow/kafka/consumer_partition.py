@@ -60,6 +60,7 @@ class PartitionWork:
         self.partition = partition
         self.reader = Reader(self, saved.snapshot, buffering)
         self.next_data, self.next_control = saved.data_offset, saved.control_offset
+        self.at_end = False
         self.paused_since: float | None = None
         self.allowance = 0
         self.outputs: list[tuple[bytes, bytes | None]] = []
@@ -76,7 +77,7 @@ class PartitionWork:
 
     def read(self, key: bytes, value: bytes | None, header: Header | None, offset: int) -> None:
         """The next record of the data partition."""
-        self.next_data = offset + 1
+        self.next_data, self.at_end = offset + 1, False
         self.reader.read(key, value, header)
 
     def done(self, key: bytes, set_id: int, state: bytes | None, offset: int) -> None:

@@ -149,6 +149,11 @@ class Transactions:
         ) from None
 
 
+def is_end(error: KafkaError) -> bool:
+    """Not an error at all: the partition has no more records for now. It is said once."""
+    return bool(error.code() == KafkaError._PARTITION_EOF)
+
+
 def complain(error: KafkaError) -> None:
     """Most of what a client reports passes by itself; what does not, stops."""
     if error.fatal():
