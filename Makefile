@@ -38,7 +38,7 @@ kafka: java ## a Kafka broker on this machine, until Ctrl-C; fetched the first t
 
 test: lint types java ## everything: lint, types, import contract, all tests
 	$(BIN)/evenflow kafka fetch
-	$(BIN)/python -m pytest -n 2 -m "not spark" tests src/evenflow
+	$(BIN)/python -m pytest -n 3 -m "not spark" tests src/evenflow  # one more than cores: many wait for brokers
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m spark tests
 
 test-fast: $(READY) ## the tests that need no JVM and no processes, in under a minute
