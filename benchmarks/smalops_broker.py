@@ -27,11 +27,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -39,7 +40,7 @@ ROOT = Path(__file__).parent.parent
 KEYS, S, V = 28_000_000, 1.1, 2.72  # the paper's
 PERCENTILES = (10, 20, 30, 40, 50, 60, 70, 75, 80, 85, 90, 92, 94, 95, 96, 97, 98, 99, 99.5)
 SCHEMES = ("key", "smalops")
-_SENT = struct.Struct(">d")
+SENT = struct.Struct(">d")
 _KNOWN = 20_000  # keys whose partition is worked out to find a rate
 _PATIENCE = 240.0  # seconds for consumers to finish what is left
 
@@ -101,15 +102,17 @@ def home(fingerprint: int, partitions: int) -> int:
     return murmur2(name(fingerprint)) % partitions
 
 
-def hottest_share(told: Run) -> float:
-    """The busiest partition's part of the messages by Kafka's hash, in the first minute."""
+def hottest_share(
+    told: Run, homes_of: Callable[[list[int]], Sequence[int] | np.ndarray] | None = None
+) -> float:
+    """The busiest partition's part of the messages in the first minute, by Kafka's hash or another."""
     from evenflow.kernels.mixing import salt
     from evenflow.simulator.workloads import Smalops
     from evenflow.simulator.workloads.drawing import IDENTITY, named_keys, power_law_weights
 
     shares = power_law_weights(S, V - 1, _KNOWN) / Smalops(shift=0).law.total
     keys = named_keys(np.uint64(int(salt(told.seed, IDENTITY)) % 2**64), _KNOWN).tolist()
-    homes = [home(key, told.partitions) for key in keys]
+    homes = homes_of(keys) if homes_of else [home(key, told.partitions) for key in keys]
     loads = np.bincount(homes, shares, told.partitions)
     return float(loads.max() + (1 - shares.sum()) / told.partitions)
 
@@ -146,7 +149,7 @@ class ByHash:
 
     def send(self, keys: list[int]) -> None:
         for key in keys:
-            self._produce(key=name(key), value=_SENT.pack(time.time()))
+            self._produce(key=name(key), value=SENT.pack(time.time()))
 
     def act(self, seconds: float) -> None:
         """Nothing to do."""
@@ -194,7 +197,7 @@ class BySmalops:
     def send(self, keys: list[int]) -> None:
         self._counted += keys
         for key in keys:
-            self._append(self._writer.message(name(key), _SENT.pack(time.time())))
+            self._append(self._writer.message(name(key), SENT.pack(time.time())))
 
     def act(self, seconds: float) -> None:
         """What is due by the clock: a look every half second, the end of a window, a decision."""
@@ -276,7 +279,7 @@ class Timed:
 
     def handle(self, key: bytes, value: bytes | None, state: Any) -> tuple[None, list[bytes]]:
         now = time.time()
-        self.sent.append(_SENT.unpack(value or b"")[0])
+        self.sent.append(SENT.unpack(value or b"")[0])
         self.began.append(now)
         self._owed += self._service
         if self._owed > 0:
@@ -369,40 +372,74 @@ class Consumers:
 
 # --- one run --------------------------------------------------------------------------------------
 
+# Brings messages from one topic to another while it is open; gives what it has counted by then.
+Through = Callable[[str, str], AbstractContextManager[dict[str, int]]]
 
-def measure(told: Run, scheme: str, bootstrap: str, rate: float) -> dict[str, Any]:
-    """One scheme, one load."""
-    from confluent_kafka.admin import AdminClient, NewTopic
 
-    topic = f"{scheme}-{os.getpid()}-{random.randrange(1 << 30)}"
-    admin = AdminClient({"bootstrap.servers": bootstrap})
-    for made in admin.create_topics([NewTopic(topic, told.partitions, 1)]).values():
-        made.result(30)
+class Observed(NamedTuple):
+    """What a run showed: when each message was sent and when its turn came, and counts."""
+
+    topic: str
+    wrote: dict[str, Any]
+    sent: np.ndarray
+    began: np.ndarray
+    per_consumer: list[int]
+    counts: dict[str, int]
+    finished: bool
+
+
+def observe(
+    told: Run, scheme: str, bootstrap: str, rate: float, through: Through | None = None
+) -> Observed:
+    """One scheme, one load. With `through`, the load goes to a topic of its own by Kafka's hashing, and
+    from there to the one that is consumed."""
+    topic = new_topic(bootstrap, scheme, told.partitions)
+    source = topic if through is None else new_topic(bootstrap, f"{scheme}-source", told.partitions)
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        consumers = Consumers(told, bootstrap, topic, folder)
+        consumers = Consumers(told, bootstrap, topic, Path(name))
         try:
             one_each = [1] * told.partitions
             if not consumers.wait(lambda all_: [len(s["owned"]) for s in all_] == one_each, 180):
                 raise SystemExit("the consumers did not get a partition each")
-            time.sleep(2)
-            wrote = write(told, scheme, bootstrap, topic, rate)
-            finished = consumers.wait(
-                lambda all_: sum(s["processed"] for s in all_) >= wrote["sent"], _PATIENCE
-            )
+            with nullcontext({}) if through is None else through(source, topic) as forwarded:
+                time.sleep(2)
+                wrote = write(told, scheme if through is None else "key", bootstrap, source, rate)
+                finished = consumers.wait(
+                    lambda all_: sum(s["processed"] for s in all_) >= wrote["sent"], _PATIENCE
+                )
         finally:
             consumers.end()
         sent, began, per_consumer = consumers.times()
         counts = consumers.counts()
-    at, delays = sent - wrote["began"], began - sent
+    finished = finished and len(sent) == wrote["sent"]
+    return Observed(topic, wrote | forwarded, sent, began, per_consumer, counts, finished)
+
+
+def new_topic(bootstrap: str, about: str, partitions: int) -> str:
+    from confluent_kafka.admin import AdminClient, NewTopic
+
+    topic = f"{about}-{os.getpid()}-{random.randrange(1 << 30)}"
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    for made in admin.create_topics([NewTopic(topic, partitions, 1)]).values():
+        made.result(30)
+    return topic
+
+
+def measure(told: Run, scheme: str, bootstrap: str, rate: float) -> dict[str, Any]:
+    """One scheme, one load, in figures."""
+    return figures(told, scheme, rate, observe(told, scheme, bootstrap, rate))
+
+
+def figures(told: Run, scheme: str, rate: float, seen: Observed) -> dict[str, Any]:
+    at, delays = seen.sent - seen.wrote["began"], seen.began - seen.sent
     measured = delays[at >= told.warm_up]
     slots = (at // 5).astype(int)
     return {
         "grouping": scheme,
-        **{what: wrote[what] for what in ("sent", "late_seconds", "moves", "hot_keys_most")},
-        "all_processed": finished and len(sent) == wrote["sent"],
+        **{what: seen.wrote[what] for what in ("sent", "late_seconds", "moves", "hot_keys_most")},
+        "all_processed": seen.finished,
         "rate": rate,
-        "busiest": max(per_consumer) / told.seconds * told.service,
+        "busiest": max(seen.per_consumer) / told.seconds * told.service,
         "utilisation": rate * told.service / told.partitions,
         "mean_ms": 1e3 * float(measured.mean()),
         **{f"p{p}_ms": 1e3 * float(np.percentile(measured, p)) for p in (50, 90, 99)},
@@ -418,9 +455,9 @@ def measure(told: Run, scheme: str, bootstrap: str, rate: float) -> dict[str, An
             for slot in range(int(told.seconds // 5))
             if (slots == slot).any()
         ],
-        "keys_handed_over": counts["keys_sent"],
-        "most_held": counts["most_held"],
-        "transactions_aborted": counts["aborts"],
+        "keys_handed_over": seen.counts["keys_sent"],
+        "most_held": seen.counts["most_held"],
+        "transactions_aborted": seen.counts["aborts"],
     }
 
 
