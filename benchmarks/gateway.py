@@ -39,6 +39,7 @@ from evenflow.kafka.artifacts import connector_jars
 from evenflow.kafka.broker import Broker
 from evenflow.kafka.gateway import PRODUCER, TOPIC_ROWS, Gateway, read_topic, write_batch
 from evenflow.kafka.gateway_counts import countable, counts, observed, sampling
+from evenflow.kafka.gateway_query import Selection
 from evenflow.kafka.gateway_rows import placed, with_headers
 from evenflow.ordering import MESSAGE, Header, pack
 from evenflow.planning.hot_keys import HotKeys
@@ -208,10 +209,10 @@ def in_parts(counting: bool) -> Callable[..., Any]:
         every = sampling(told.batch, THRESHOLD)
 
         def each(rows: Any, batch: int) -> None:
-            seen = None
+            seen, query = None, Selection.of(rows)
             if counting:
-                rows = countable(rows, every)
-            rows = with_headers(placed(rows, [], told.partitions, 0), 1, batch)
+                query = countable(query, every)
+            rows = with_headers(placed(query, None, told.partitions, 0), 1, batch).df()
             if counting:
                 rows, seen = observed(rows, THRESHOLD, every)
             write_batch(rows, {**PRODUCER, "kafka.bootstrap.servers": broker.bootstrap}, target)

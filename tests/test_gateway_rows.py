@@ -22,14 +22,32 @@ def some_rows(spark, keys):
     return Rows().selected(spark.createDataFrame(given).repartition(3))
 
 
+def placed(rows, routes, partitions, seed):
+    from evenflow.kafka.gateway_query import Selection
+    from evenflow.kafka.gateway_rows import placed
+    from evenflow.kafka.gateway_table import Table
+
+    table = Table.of(rows.sparkSession, routes) if routes else None
+    return placed(Selection.of(rows), table, partitions, seed).df()
+
+
+def countable(rows, every=1):
+    from evenflow.kafka.gateway_counts import countable
+    from evenflow.kafka.gateway_query import Selection
+
+    return countable(Selection.of(rows), every).df()
+
+
 @pytest.mark.spark
 def test_the_headers_are_those_of_the_ordering_package(spark):
+    from evenflow.kafka.gateway_query import Selection
     from evenflow.kafka.gateway_rows import lane_of, with_headers
 
     rows = [(b"k", b"v", 3, 5, 7, 2**40), (None, None, 0, 2, 2**50, 0)]
     schema = "key binary, value binary, partition int, lane bigint, sequence bigint, set bigint"
     writer = 2**40 - 1
-    made = with_headers(spark.createDataFrame(rows, schema), writer, epoch=9).collect()
+    given = Selection.of(spark.createDataFrame(rows, schema))
+    made = with_headers(given, writer, epoch=9).df().collect()
     for row, (_, _, _, lane, sequence, number) in zip(made, rows, strict=True):
         expected = pack(Header(0, lane_of(writer, lane), 9, sequence, number))
         assert [(h["key"], bytes(h["value"])) for h in row["headers"]] == expected
@@ -38,7 +56,8 @@ def test_the_headers_are_those_of_the_ordering_package(spark):
 @pytest.mark.spark
 @pytest.mark.parametrize(("partitions", "seed"), [(1, 0), (4, 7), (1000, 2**63 + 5)])
 def test_a_key_that_has_not_moved_is_where_the_policy_has_its_home(spark, partitions, seed):
-    from evenflow.kafka.gateway_rows import Rows, own_rows, placed
+    from evenflow.kafka.gateway_query import Selection
+    from evenflow.kafka.gateway_rows import Rows, own_rows
     from evenflow.kernels.fingerprints import fingerprint
 
     rng = np.random.default_rng(partitions)
@@ -53,7 +72,8 @@ def test_a_key_that_has_not_moved_is_where_the_policy_has_its_home(spark, partit
     assert spark.conf.get("spark.sql.ansi.enabled") == "true"
     homes = HotKeys(partitions, seed=seed).homes(fingerprint(pa.array(keys, pa.binary())))
     assert [found[key] for key in keys] == homes.tolist()
-    owned = [with_bytes(own_rows(rows, 3, index, seed)).collect() for index in range(3)]
+    parts = [own_rows(Selection.of(rows), 3, index, seed).df() for index in range(3)]
+    owned = [with_bytes(part).collect() for part in parts]
     assert sorted(row["value"] for part in owned for row in part) == sorted(
         given["value"].to_pylist()
     )
@@ -73,8 +93,8 @@ def test_only_the_key_itself_goes_by_the_table_and_not_one_of_the_same_fingerpri
     rows = gateway_rows.Rows().selected(spark.createDataFrame(given))
 
     def found(routes):
-        placed = with_bytes(gateway_rows.placed(rows, routes, 1000, 0)).collect()
-        return {row["key"]: (row["partition"], row["set"]) for row in placed}
+        told = with_bytes(placed(rows, routes, 1000, 0)).collect()
+        return {row["key"]: (row["partition"], row["set"]) for row in told}
 
     homes = found([])
     routes = [Route(b"a", 1001, 7), Route(b"x", 1002, 8)]
@@ -90,7 +110,7 @@ def test_only_the_key_itself_goes_by_the_table_and_not_one_of_the_same_fingerpri
 @pytest.mark.spark
 @pytest.mark.parametrize("n", [1, 200, 5000])
 def test_every_key_of_the_table_is_found_and_no_other(spark, n):
-    from evenflow.kafka.gateway_rows import Rows, placed
+    from evenflow.kafka.gateway_rows import Rows
     from evenflow.kafka.gateway_state import Route
 
     rng = np.random.default_rng(n)
@@ -108,7 +128,7 @@ def test_every_key_of_the_table_is_found_and_no_other(spark, n):
 def test_a_key_with_a_seventh_of_the_threshold_is_listed_and_counts_are_right_to_a_fifteenth(
     spark, rare
 ):
-    from evenflow.kafka.gateway_counts import countable, counts, observed
+    from evenflow.kafka.gateway_counts import counts, observed
 
     n, threshold = 60_000, 0.02
     step = int(threshold * n / 7) + 1
@@ -140,7 +160,7 @@ def test_a_key_with_a_seventh_of_the_threshold_is_listed_and_counts_are_right_to
 
 @pytest.mark.spark
 def test_a_sample_of_a_large_batch_shows_the_keys_at_the_threshold(spark):
-    from evenflow.kafka.gateway_counts import countable, counts, observed, sampling
+    from evenflow.kafka.gateway_counts import counts, observed, sampling
 
     n, threshold = 200_000, 0.01
     every = sampling(n, threshold)
@@ -166,8 +186,10 @@ def test_a_sample_of_a_large_batch_shows_the_keys_at_the_threshold(spark):
 def test_later_batches_and_queries_run_the_code_that_was_compiled_for_the_first(spark):
     from evenflow.kafka.gateway import TOPIC_ROWS
     from evenflow.kafka.gateway_counts import countable, counts, observed
+    from evenflow.kafka.gateway_query import Selection
     from evenflow.kafka.gateway_rows import placed, with_headers
     from evenflow.kafka.gateway_state import Route
+    from evenflow.kafka.gateway_table import Table
 
     given = spark.range(1000).selectExpr(
         "binary(string(id)) as key",
@@ -181,8 +203,9 @@ def test_later_batches_and_queries_run_the_code_that_was_compiled_for_the_first(
     for batch in range(3):
         before = compiled.getCount()
         routes = [Route(b"%d" % (7 * batch + i), i % 8, batch) for i in range(20 + batch)]
-        rows = placed(countable(TOPIC_ROWS.selected(given), every=2), routes, 8, 0)
-        rows, seen = observed(with_headers(rows, batch, epoch=batch), 1e-3, every=2)
+        rows = countable(Selection.of(TOPIC_ROWS.selected(given)), every=2)
+        rows = with_headers(placed(rows, Table.of(spark, routes), 8, 0), batch, epoch=batch)
+        rows, seen = observed(rows.df(), 1e-3, every=2)
         rows.write.format("noop").mode("append").save()
         assert counts(seen, every=2).total == 1000
         found.append(compiled.getCount() - before)
@@ -194,7 +217,7 @@ def test_later_batches_and_queries_run_the_code_that_was_compiled_for_the_first(
 @pytest.mark.parametrize("every", [1, 4])
 @pytest.mark.parametrize(("keys", "rows"), [([], 0), ([None] * 3, 3), ([b"x" * 513] * 3, 3)])
 def test_batches_with_nothing_to_count_are_sent_and_list_nothing(spark, keys, rows, every):
-    from evenflow.kafka.gateway_counts import countable, counts, observed
+    from evenflow.kafka.gateway_counts import counts, observed
     from evenflow.kafka.gateway_state import Counted
 
     told, seen = observed(countable(some_rows(spark, keys), every), 1e-3, every)

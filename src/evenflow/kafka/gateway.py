@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evenflow.kafka.gateway_counts import countable, counts, observed, sampling
+from evenflow.kafka.gateway_query import Selection
 from evenflow.kafka.gateway_rows import (
     Rows,
     in_sequence,
@@ -18,7 +19,8 @@ from evenflow.kafka.gateway_rows import (
     placed,
     with_headers,
 )
-from evenflow.kafka.gateway_state import Counted, GatewayState, advanced
+from evenflow.kafka.gateway_state import Counted, GatewayState, Route, advanced
+from evenflow.kafka.gateway_table import Table
 from evenflow.kafka.gateway_topics import partitions_of
 from evenflow.model import InputError
 from evenflow.model.validation import check_positive, check_whole
@@ -57,7 +59,12 @@ CONSUMER = {
 }
 _FIXED = ("kafka.acks", "kafka.enable.idempotence", "kafka.delivery.timeout.ms")
 
+# How a batch is run. `foreachBatch` has a session of its own, so that these settings are nobody else's.
 _V1_SOURCES = "spark.sql.sources.useV1SourceList"
+_PLAINLY = {
+    "spark.sql.adaptive.enabled": "false",  # there is nothing to adapt, and it plans again
+    "spark.sql.ui.explainMode": "simple",  # each batch's plan is printed for Spark's own displays
+}
 
 
 @dataclass(frozen=True)
@@ -247,6 +254,7 @@ class _Loop:
     rows: Rows
     on_batch: Callable[[Mapping[str, Any]], object] | None
     keep: int
+    made: dict[str, Any] = field(default_factory=dict)  #: the last batch's table, and of what
 
     def __call__(self, df: DataFrame, batch: int) -> None:
         steps = Steps()
@@ -306,26 +314,37 @@ class _Loop:
             self.on_batch(metrics)
 
     def _sent(
-        self, df: DataFrame, routes: Sequence[Any], writer: int, epoch: int, expected: int
+        self, df: DataFrame, routes: list[Route], writer: int, epoch: int, expected: int
     ) -> Counted:
         """Write a batch's messages; what was counted of them on the way."""
         gateway, policy = self.gateway, self.gateway.policy
-        rows = own_rows(df, gateway.gateways, gateway.index, policy.seed)
+        rows = own_rows(Selection.of(df), gateway.gateways, gateway.index, policy.seed)
         every = sampling(expected, policy.threshold)
         rows = countable(rows, every)
+        table = self._table(df.sparkSession, routes)
         if self.rows.in_order:
-            rows = with_headers(placed(rows, routes, policy.partitions, policy.seed), writer, epoch)
+            rows = placed(rows, table, policy.partitions, policy.seed)
             # Last, because Spark copies every row before it observes them. The sink takes what it
             # knows the name of, and so not the column that was counted.
-            rows, seen = observed(rows, policy.threshold, every)
+            sent, seen = observed(with_headers(rows, writer, epoch).df(), policy.threshold, every)
         else:
             # First: which rows are counted is chance, and that must not go through a shuffle.
-            rows, seen = observed(rows, policy.threshold, every)
-            rows = placed(rows.drop("counted"), routes, policy.partitions, policy.seed)
-            rows = in_sequence(rows, policy.partitions, len(self.rows.order))
-            rows = with_headers(rows, writer, epoch)
-        self._write(rows)
+            sent, seen = observed(rows.df(), policy.threshold, every)
+            rows = Selection.of(sent.drop("counted"))
+            rows = placed(rows, table, policy.partitions, policy.seed)
+            sent = in_sequence(rows.df(), policy.partitions, len(self.rows.order))
+            sent = with_headers(Selection.of(sent), writer, epoch).df()
+        self._write(sent)
         return counts(seen, every)
+
+    def _table(self, session: SparkSession, routes: list[Route]) -> Table | None:
+        """A table of these routes: the last batch's, if they are the same."""
+        if not routes:
+            return None
+        if self.made.get("routes") != routes:
+            self.made.update(routes=routes, table=Table.of(session, routes))
+        table: Table = self.made["table"]
+        return table
 
     def _write(self, rows: DataFrame) -> None:
         options = {
@@ -339,10 +358,11 @@ class _Loop:
 def write_batch(rows: DataFrame, options: Mapping[str, str], topic: str) -> None:
     """Write a batch within `foreachBatch` by Spark's own Kafka sink, so that it can be observed."""
     session = rows.sparkSession
-    # Only by its newer interface does Spark's sink let a batch be observed. `foreachBatch` has a
-    # session of its own, so that this setting is nobody else's.
+    # Only by its newer interface does Spark's sink let a batch be observed.
     older = session.conf.get(_V1_SOURCES) or ""
     session.conf.set(_V1_SOURCES, ",".join(s for s in older.split(",") if s.strip() != "kafka"))
+    for name, value in _PLAINLY.items():
+        session.conf.set(name, value)
     rows.write.format("kafka").options(**options, topic=topic).mode("append").save()
 
 

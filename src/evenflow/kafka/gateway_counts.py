@@ -6,6 +6,7 @@ import base64
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from evenflow.kafka.gateway_query import Selection
 from evenflow.kafka.gateway_state import Counted
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def sampling(expected: int, threshold: float) -> int:
     return 1 << max(0, int(expected * threshold / ENOUGH).bit_length() - 1)
 
 
-def countable(rows: DataFrame, every: int = 1) -> DataFrame:
+def countable(rows: Selection, every: int = 1) -> Selection:
     """The rows with a column `counted` more, for `observed`: the key as text, null where it is not
     counted. It is a column because Spark compiles those; what `observe` computes itself, it interprets.
 
@@ -48,14 +49,11 @@ def countable(rows: DataFrame, every: int = 1) -> DataFrame:
         rows: with a column `key`, and with one of 64 bits by chance, if they have one: `chance`.
         every: one row of so many is counted, by chance.
     """
-    from pyspark.sql import functions as F
-
-    columns, item = rows.columns, _COUNTABLE
+    item = _COUNTABLE
     if every > 1:
-        if "chance" not in columns:
-            rows = rows.withColumn("chance", F.xxhash64(F.rand(0)))
-        item = f"if(chance < {(1 << 64) // every - (1 << 63)}L, {item}, null)"
-    return rows.selectExpr(*columns, f"{item} as counted")
+        chance = "chance" if "chance" in rows.columns else "xxhash64(rand(0))"
+        item = f"if({chance} < {(1 << 64) // every - (1 << 63)}L, {item}, null)"
+    return rows.select(rows.columns, counted=item)
 
 
 def observed(rows: DataFrame, threshold: float, every: int = 1) -> tuple[DataFrame, Observation]:

@@ -6,15 +6,15 @@ No row visits Python. The bytes are those of `evenflow.ordering.headers`; tests 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
-from evenflow.kafka.gateway_state import KeyMove, Route
+from evenflow.kafka.gateway_query import Selection
+from evenflow.kafka.gateway_state import KeyMove
 from evenflow.kafka.gateway_table import Table, mixed
 from evenflow.ordering import MESSAGE, batch_markers
 from evenflow.ordering.headers import POSITION, VERSION
@@ -91,34 +91,28 @@ def _bytes(column: Column) -> Column:
     return column.cast("binary").cast("string")
 
 
-def own_rows(rows: DataFrame, gateways: int, index: int, seed: int) -> DataFrame:
+def own_rows(rows: Selection, gateways: int, index: int, seed: int) -> Selection:
     """The rows whose keys this gateway owns: level 1 routing, by another hash."""
     if gateways == 1:
         return rows
-    with _wrapping(rows.sparkSession):
-        return rows.where(f"{_home(_FINGERPRINT, gateways, seed ^ _LEVEL_1)} = {index}")
+    return rows.where(f"{_home(_FINGERPRINT, gateways, seed ^ _LEVEL_1)} = {index}")
 
 
-def placed(rows: DataFrame, routes: Sequence[Route], partitions: int, seed: int) -> DataFrame:
+def placed(rows: Selection, table: Table | None, partitions: int, seed: int) -> Selection:
     """The rows with `partition` and `set`: by the table where it has the key, else by hash.
 
     Rows without a key have no order, and go to all partitions in turn.
     """
-    session, columns = rows.sparkSession, rows.columns
+    columns = rows.columns
     anywhere = "sequence" if "sequence" in columns else "xxhash64(value)"
     partition, number = _home("fingerprint", partitions, seed), "0L"
-    found, frames = f"select *, {_FINGERPRINT} as fingerprint from {{rows}}", {"rows": rows}
-    with _wrapping(session):
-        if routes:
-            table = Table.of(session, routes)
-            found, frames["table"] = table.found(found), table.rows
-            partition = f"coalesce(entry.partition, {partition})"
-            number = f"coalesce(entry.`set`, {number})"
-        partition = f"if(key is null, int(pmod({anywhere}, {partitions})), {partition})"
-        kept = ", ".join(columns)
-        return session.sql(
-            f"select {kept}, {partition} as partition, {number} as `set` from ({found})", **frames
-        )
+    rows = rows.select(columns, fingerprint=_FINGERPRINT)
+    if table is not None:
+        rows = table.found(rows)
+        partition = f"coalesce(entry.partition, {partition})"
+        number = f"coalesce(entry.`set`, {number})"
+    partition = f"if(key is null, int(pmod({anywhere}, {partitions})), {partition})"
+    return rows.select(columns, partition=partition, set=number)
 
 
 # The fingerprint of the column `key`: the number of `kernels.fingerprints`, as everywhere.
@@ -128,23 +122,11 @@ _FINGERPRINT = f"if(key is null, {_NO_KEY}L, xxhash64({_FROM_ZERO}L, key))"
 def _home(fingerprint: str, partitions: int, seed: int) -> str:
     """The partition of a key by hash: that of the scheme `key`, as everywhere.
 
-    Written for arithmetic that wraps around (`_wrapping`): what `native_routing` has for sessions in
+    Written for arithmetic that wraps around (`Selection`): what `native_routing` has for sessions in
     Spark's ANSI mode is a hundred times as long, and is analysed anew in every batch.
     """
     upper = f"shiftrightunsigned({mixed(fingerprint, int(salt(seed)))}, 32) * {partitions}L"
     return f"int(shiftrightunsigned({upper}, 32))"
-
-
-@contextmanager
-def _wrapping(session: SparkSession) -> Iterator[None]:
-    """Expressions that are put into a DataFrame meanwhile wrap around where they overflow, and may cast
-    numbers to bytes; Spark's ANSI mode refuses both."""
-    ansi = session.conf.get("spark.sql.ansi.enabled")
-    session.conf.set("spark.sql.ansi.enabled", "false")
-    try:
-        yield
-    finally:
-        session.conf.set("spark.sql.ansi.enabled", ansi)
 
 
 def in_sequence(rows: DataFrame, partitions: int, orders: int) -> DataFrame:
@@ -162,21 +144,21 @@ def in_sequence(rows: DataFrame, partitions: int, orders: int) -> DataFrame:
     return rows.withColumn("sequence", number).withColumn("lane", F.lit(SORTED).cast("bigint"))
 
 
-def with_headers(rows: DataFrame, writer: int, epoch: int) -> DataFrame:
+def with_headers(rows: Selection, writer: int, epoch: int) -> Selection:
     """What Spark's sink is given: key, value, partition, headers; and the column `counted`, if any."""
     # Bytes, and not numbers, which would be compiled in: so all gateways share their code.
     sender = bytes([VERSION, MESSAGE]) + writer.to_bytes(8 - LANE_BITS // 8, "big")
     lane = f"substring(binary(lane), {9 - LANE_BITS // 8}, {LANE_BITS // 8})"
     during = struct.pack(">Q", epoch)
+    # A number cast to bytes is big-endian.
     position = (
         f"concat(X'{sender.hex()}', {lane}, X'{during.hex()}', binary(sequence), binary(`set`))"
     )
     own = f"array(struct('{POSITION}' as key, {position} as value))"
     if "headers" in rows.columns:
         own = f"if(headers is null, {own}, concat(headers, {own}))"
-    with _wrapping(rows.sparkSession):  # a number cast to bytes is big-endian
-        counted = [name for name in rows.columns if name == "counted"]
-        return rows.selectExpr("key", "value", "partition", f"{own} as headers", *counted)
+    counted = [name for name in rows.columns if name == "counted"]
+    return rows.select(["key", "value", "partition", *counted], headers=own)
 
 
 def marker_rows(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from evenflow.kafka.gateway_query import Selection
 from evenflow.kafka.gateway_state import Route
 from evenflow.kernels.fingerprints import fingerprint
 from evenflow.kernels.mixing import MULTIPLIER
@@ -22,10 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Table:
-    """Expressions that tell of a key whether it is in the table, and where it goes.
-
-    They are text, because Spark's Python takes longer to build columns one by one; `{table}` in them
-    stands for `rows`. Arithmetic must wrap around where they are put into a DataFrame.
+    """Tells of a key whether it is in the table, and where it goes.
 
     Parameters:
         salt: of the hash.
@@ -57,17 +55,19 @@ class Table:
         rows = session.createDataFrame(told).selectExpr("shifts", f"cast(entries as {_ENTRIES})")
         return cls(hashed.salt, hashed.places, len(hashed.shift), rows)
 
-    def found(self, rows: str) -> str:
-        """A query: the rows of another one with a column `entry` more, which is null where the table
-        has not their `key` of this `fingerprint`, and else has its `partition` and its `set`."""
+    def found(self, rows: Selection) -> Selection:
+        """The rows with a column `entry` more, which is null where the table has not their `key` of
+        this `fingerprint`, and else has its `partition` and its `set`."""
+        columns = rows.columns
         bucket = f"int(shiftrightunsigned(word, {65 - self.buckets.bit_length()}))"
         shift = f"get((select shifts from {{table}}), {bucket})"
         stride = "(shiftrightunsigned(word, 32) | 1L)"
         place = f"int((word + {shift} * {stride}) & {self.places - 1}L)"
         entry = f"get((select entries from {{table}}), {place})"
-        rows = f"select *, {mixed('fingerprint', self.salt)} as word from ({rows})"
-        rows = f"select *, {entry} as found from ({rows})"
-        return f"select *, if(found.key = key, found, null) as entry from ({rows})"
+        rows = rows.naming(table=self.rows)
+        rows = rows.select(columns, word=mixed("fingerprint", self.salt))
+        rows = rows.select(columns, found=entry)
+        return rows.select(columns, entry="if(found.key = key, found, null)")
 
 
 _ENTRIES = "array<struct<key: string, partition: int, `set`: bigint>>"
