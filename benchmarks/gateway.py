@@ -54,7 +54,7 @@ BRIEF = 20_000  #: messages in a batch of the brief rounds
 # Spark keeps what a stopped query's consumers have read for five minutes. Here a query is stopped after
 # every batch, and that would fill the heap.
 FORGET = {
-    f"spark.kafka.consumer.{what}cache.{name}": "5s"
+    f"spark.kafka.consumer.{what}cache.{name}": "2s"
     for what in ("", "fetchedData.")
     for name in ("timeout", "evictorThreadRunInterval")
 }
@@ -75,7 +75,9 @@ def main() -> None:
     parser.add_argument("--parts", action="store_true", help="contestants that do less and less")
     told = parser.parse_args()
     jars = ",".join(str(jar) for jar in connector_jars())
-    spark = local_session(None, "gateway benchmark", **{"spark.jars": jars, **FORGET})
+    spark = local_session(
+        None, "gateway benchmark", **{"spark.jars": jars, "spark.driver.memory": "2g", **FORGET}
+    )
     try:
         with Broker.start() as broker:
             print(json.dumps(measured(spark, broker, told), indent=2))

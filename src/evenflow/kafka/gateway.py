@@ -52,11 +52,9 @@ PRODUCER = {
     "kafka.buffer.memory": "67108864",
 }
 # After every poll Spark asks the broker twice how far the topic reaches; Kafka's own 500 messages a
-# poll are few for that. A task holds no more of them than fit into the bytes of a fetch.
-CONSUMER = {
-    "kafka.max.poll.records": "10000",
-    "kafka.max.partition.fetch.bytes": "4194304",
-}
+# poll are few for that. A task holds no more of them than fit into the bytes of a fetch, which stay
+# Kafka's: an executor keeps what it has fetched for up to 64 partitions.
+CONSUMER = {"kafka.max.poll.records": "10000"}
 _FIXED = ("kafka.acks", "kafka.enable.idempotence", "kafka.delivery.timeout.ms")
 
 # How a batch is run. `foreachBatch` has a session of its own, so that these settings are nobody else's.
