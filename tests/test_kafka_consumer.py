@@ -3,6 +3,7 @@
 import json
 import time
 from dataclasses import replace
+from types import SimpleNamespace
 from uuid import uuid4
 
 import pytest
@@ -14,7 +15,7 @@ from order_checker import check
 pytest.importorskip("confluent_kafka")
 
 from benchmarks.ordering import Run, all_outputs, run
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from evenflow.cli.app import main
@@ -417,11 +418,24 @@ def test_a_consumer_is_at_the_end_when_all_is_read_and_nothing_waits(topic):
     assert consumer.counts.processed == 5
     topic.message(b"a")
     topic.producer.flush(30)
-    _run_until(consumer, lambda: not consumer.at_end)
-    _run_until(consumer, lambda: consumer.at_end)
-    assert consumer.counts.processed == 6
+    _run_until(consumer, lambda: consumer.counts.processed == 6 and consumer.at_end)
     consumer.close()
     topic.assert_right()
+
+
+def test_an_end_that_was_read_while_partitions_came_or_went_is_told_again(topic):
+    """Kafka's client says it once for each place where it begins to read."""
+    consumer = OrderedConsumer(topic.config(), CountPerKey())
+    _run_until(consumer, lambda: consumer.at_end)
+    end = KafkaError(KafkaError._PARTITION_EOF)
+    for partition, work in consumer._works.items():
+        work.at_end = False
+        consumer._read_again(
+            [SimpleNamespace(error=lambda: end, partition=lambda p=partition: p)], []
+        )
+    assert not consumer.at_end
+    _run_until(consumer, lambda: consumer.at_end)
+    consumer.close()
 
 
 def test_consume_and_lag_from_the_command_line(topic, capsys):
@@ -438,7 +452,7 @@ def test_consume_and_lag_from_the_command_line(topic, capsys):
     told = _json(
         capsys,
         *("consume", *where, "--output-topic", topic.output),
-        *("--service-time", "2ms", "--idle", "1s", "--for", "300s"),
+        *("--service-time", "2ms", "--idle", "1s", "--for", "60s"),
     )
     assert told["processed"] == 6
     assert told["keys_sent"] == told["keys_received"] == 1

@@ -137,6 +137,14 @@ def test_states_are_json_unless_said_otherwise():
     assert json.loads(StateFormat().to_bytes({"a": 1})) == StateFormat().from_bytes(b'{"a": 1}')
 
 
+def test_a_record_takes_a_partition_from_its_end():
+    work = PartitionWork(0, CountPerKey(), StateFormat(), FRESH)
+    assert not work.at_end
+    work.at_end = True
+    work.read(b"a", b"1", None, 0)
+    assert not work.at_end
+
+
 def test_a_consumer_is_idle_only_after_the_end_of_all_that_it_reads():
     consumer = SimpleNamespace(at_end=False, counts=SimpleNamespace(processed=0))
     now = [0.0]
