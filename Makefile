@@ -5,7 +5,7 @@ VENV  := .venv
 BIN   := $(VENV)/bin
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
-READY := $(VENV)/.ready-$(shell cat requirements.lock pyproject.toml 2>/dev/null | cksum | cut -d' ' -f1)
+READY := $(VENV)/.ready-$(shell cat requirements.lock pyproject.toml lab/pyproject.toml 2>/dev/null | cksum | cut -d' ' -f1)
 JDK_LOCK := requirements-java.lock
 
 .DEFAULT_GOAL := help
@@ -21,7 +21,7 @@ $(READY):
 	@echo "Setting up $(VENV) with $$($(PYTHON) --version); the first time this downloads about 600 MB."
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --disable-pip-version-check --progress-bar on --require-hashes -r requirements.lock
-	$(BIN)/python -m pip install --disable-pip-version-check --quiet --no-deps --no-build-isolation --editable .
+	$(BIN)/python -m pip install --disable-pip-version-check --quiet --no-deps --no-build-isolation --editable . --editable lab
 	@rm -f $(VENV)/.ready-*; touch $@
 
 java: $(READY) ## Java for Spark: the machine's own if it has 17 or newer, else one into .venv
@@ -38,11 +38,11 @@ kafka: java ## a Kafka broker on this machine, until Ctrl-C; fetched the first t
 
 test: lint types java ## everything: lint, types, import contract, all tests
 	$(BIN)/evenflow kafka fetch
-	$(BIN)/python -m pytest -n 3 -m "not spark" tests src/evenflow  # one more than cores: many wait for brokers
+	$(BIN)/python -m pytest -n 3 -m "not spark" tests src/evenflow lab/src  # one more than cores: many wait for brokers
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m spark tests
 
 test-fast: $(READY) ## the tests that need no JVM and no processes, in under a minute
-	$(BIN)/python -m pytest -q -n 2 -m "not spark and not slow" tests src/evenflow
+	$(BIN)/python -m pytest -q -n 2 -m "not spark and not slow" tests src/evenflow lab/src
 
 lint: $(READY) ## ruff and the import contract
 	$(BIN)/ruff check .
@@ -56,11 +56,11 @@ bench: java ## ratios, measured within one run; an hour, mostly for `bench spark
 	$(BIN)/evenflow bench kernels
 	$(BIN)/evenflow bench planner
 	$(BIN)/evenflow bench placement
-	$(BIN)/python -m benchmarks.planning_optimum
-	$(BIN)/python -m benchmarks.placement_optimum
-	$(BIN)/python -m benchmarks.simulation
-	$(BIN)/python -m benchmarks.choices
-	$(BIN)/python -m benchmarks.drift
+	$(BIN)/python -m evenflow_lab.benchmarks.planning_optimum
+	$(BIN)/python -m evenflow_lab.benchmarks.placement_optimum
+	$(BIN)/python -m evenflow_lab.benchmarks.simulation
+	$(BIN)/python -m evenflow_lab.benchmarks.choices
+	$(BIN)/python -m evenflow_lab.benchmarks.drift
 	$(BIN)/evenflow bench spark
 
 docs: $(READY) ## the reference pages, made from the docstrings, into docs/reference/

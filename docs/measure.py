@@ -66,7 +66,7 @@ def run(command: str, source: Path = ROOT / "src") -> Any:
 
 
 def _run_script(command: str) -> Any:
-    """What `python -m benchmarks.…` prints as JSON."""
+    """What `python -m evenflow_lab.benchmarks.…` prints as JSON."""
     done = subprocess.run(
         [sys.executable, *shlex.split(command)[1:]],
         stdout=subprocess.PIPE,
@@ -164,7 +164,7 @@ def kernels() -> str:
 
 def simulation() -> str:
     """The whole simulator, not the schemes alone, over the length of the stream."""
-    command = "python -m benchmarks.simulation --json"
+    command = "python -m evenflow_lab.benchmarks.simulation --json"
     answer = run(command)
     rows = [
         [
@@ -347,9 +347,9 @@ _OVERHEAD = "evenflow bench spark --full --json --only overhead"
 _FLUCTUATION = "evenflow bench spark --json --only fluctuation --only scale_out"
 _TOLERANCE = "evenflow bench spark --json --only tolerance"
 _PLANNER = "evenflow bench planner --json"
-_Q5 = "python -m benchmarks.tpch_q5 --json"
+_Q5 = "python -m evenflow_lab.benchmarks.tpch_q5 --json"
 
-_FLEET = "python -m benchmarks.fleet --json"
+_FLEET = "python -m evenflow_lab.benchmarks.fleet --json"
 
 BLOCKS = {
     "compare": Block("README.md", compare),

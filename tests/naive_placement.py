@@ -1,12 +1,12 @@
 """Slow, obvious twins of what `evenflow.placement` does besides the paper's pseudo-code (whose twin is
-`evenflow.placement.literal`): largest load first, random order, and the true optimum."""
+`evenflow_lab.literal.placement`): largest load first, random order, and the true optimum."""
 
 from itertools import product
 
 import numpy as np
 
-from evenflow.placement import literal
 from evenflow.placement.protocol import Nodes, Observed
+from evenflow_lab.literal import placement as literal
 
 
 def greedy(observed: Observed, nodes: Nodes, order: list[int]) -> list[int]:

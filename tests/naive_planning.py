@@ -1,7 +1,7 @@
 """Slow, obvious twins for planning, and instances for hypothesis.
 
 The twin of the planners of mixed routing is shipped, because `evenflow bench planner` measures against
-it: `evenflow.planning.literal`.
+it: `evenflow_lab.literal.planning`.
 """
 
 from itertools import pairwise
@@ -9,8 +9,8 @@ from itertools import pairwise
 import numpy as np
 from hypothesis import strategies as st
 
-from evenflow.planning import literal
 from evenflow.planning.protocol import Constraints, Statistics
+from evenflow_lab.literal import planning as literal
 
 LITERAL = {
     "llfd": literal.llfd_alone,

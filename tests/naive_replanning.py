@@ -1,4 +1,4 @@
-"""The slow, obvious twin of `evenflow.simulator.replanning`: dictionaries, one key at a time."""
+"""The slow, obvious twin of `evenflow_lab.simulators.replanning`: dictionaries, one key at a time."""
 
 import numpy as np
 

@@ -2,8 +2,8 @@
 
 import sys
 
-from evenflow.spark.placement import Placement
-from evenflow.spark.state import Checkpoint, Manifest
+from evenflow.model.owners import Owners
+from evenflow.state import Checkpoint, Manifest
 from state_rows import write_batch
 
 WORKERS = 2
@@ -23,7 +23,7 @@ def commit_next(checkpoint):
         Manifest(
             batch=batch,
             plan={"scheme": "key"},
-            placements={0: Placement(WORKERS).to_json()},
+            placements={0: Owners(WORKERS).to_json()},
             segments=segments,
         )
     )

@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pyarrow as pa
 
-from evenflow.spark.placement import Placement
-from evenflow.spark.state import FINGERPRINT, VERSION, fold, write_segment
+from evenflow.model.owners import Owners
+from evenflow.state import FINGERPRINT, VERSION, fold, write_segment
 
 
 def fingerprints(numbers):
@@ -40,7 +40,7 @@ def keys_of(numbers):
 
 def write_batch(checkpoint, last, batch, numbers, workers=2):
     """What the tasks of a batch do: every owner folds and writes; the new list of segments."""
-    place = Placement(workers)
+    place = Owners(workers)
     segments = list(last.segments) if last is not None else []
     owners = place(fingerprints(numbers))
     for owner in range(workers):

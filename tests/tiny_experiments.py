@@ -1,6 +1,6 @@
 """A small cell, a small paper and a small figure, for the tests of experiments."""
 
-from evenflow.simulator.experiments import Figure, Plot
+from evenflow_lab.experiments import Figure, Plot
 
 SMALL = {"name": "zipf", "zipf": 1.4, "keys": 1_000, "messages": 60_000, "seed": 1}
 ROUTING = {

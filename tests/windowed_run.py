@@ -11,16 +11,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark import TaskContext
 
+from evenflow.engine.event_time import Watermarks, event_time_after, event_time_metrics
+from evenflow.engine.job import FINGERPRINT, WORKER, Job
+from evenflow.engine.observing import Reports
+from evenflow.engine.routing import fingerprints_of
+from evenflow.engine.work import Store, filed_reports
+from evenflow.engine.work_of_a_job import owner_work, split_work
+from evenflow.model.owners import Owners
 from evenflow.spark.control_loop import segments_after
-from evenflow.spark.event_time import Watermarks, event_time_after, event_time_metrics
-from evenflow.spark.job import FINGERPRINT, WORKER, Job
-from evenflow.spark.observing import Reports
-from evenflow.spark.placement import Placement
-from evenflow.spark.routing import fingerprints_of
-from evenflow.spark.state.expiry import unexpired
-from evenflow.spark.state.segments import Segment
-from evenflow.spark.work import Store, filed_reports
-from evenflow.spark.work_of_a_job import owner_work, split_work
+from evenflow.state.expiry import unexpired
+from evenflow.state.segments import Segment
 
 
 @dataclass
@@ -30,7 +30,7 @@ class LocalRun:
     job: Job
     directory: Path
     segments: tuple[Segment, ...] = ()
-    owners: dict[int, Placement] = field(default_factory=dict)
+    owners: dict[int, Owners] = field(default_factory=dict)
     event_time: dict = field(default_factory=dict)
     batches: int = 0
     epoch: int = -1
@@ -38,7 +38,7 @@ class LocalRun:
     def batch(self, rows, workers=3, split=False, seed=0, tries=1, table=None):
         """One batch, maybe tried several times; its output and metrics. `table` has the workers of
         some keys."""
-        place = Placement(workers, seed, self._entries(table or {}, workers))
+        place = Owners(workers, seed, self._entries(table or {}, workers))
         before, moves = self.owners.get(self.epoch), {}
         if before != place:
             if before is not None and replace(before, table={}) == replace(place, table={}):

@@ -35,7 +35,7 @@ _MODULES = (
 # Names that people type, and where they live.
 _NAMES = {
     "keyed": "evenflow.spark.keyed",
-    "read_metrics": "evenflow.spark.journal",
+    "read_metrics": "evenflow.state.journal",
     "InputError": "evenflow.model",
     **dict.fromkeys(
         (

@@ -12,13 +12,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import evenflow as ef
+from evenflow.engine.job import Job
+from evenflow.engine.routing import fingerprints_of
+from evenflow.model.owners import Owners
 from evenflow.operators import Aggregates
-from evenflow.spark.job import Job
-from evenflow.spark.placement import Placement
-from evenflow.spark.routing import fingerprints_of
-from evenflow.spark.state.checkpoint import Checkpoint
-from evenflow.spark.state.segments import StateReader
-from evenflow.spark.state.verification import verify
+from evenflow.state.checkpoint import Checkpoint
+from evenflow.state.segments import StateReader
+from evenflow.state.verification import verify
 
 ROWS = pa.schema([("page", pa.string()), ("ms", pa.int64()), ("user", pa.int64())])
 SPARK_SCHEMA = "page string, ms long, user long"
@@ -175,7 +175,7 @@ def state_of(checkpoint: Path, pages: list[str | None]) -> pa.Table:
     last = opened.last()
     assert last is not None
     job = Job(("page",), ROWS, Aggregates(**aggregates()), None, 1)
-    owners = {epoch: Placement.from_json(place) for epoch, place in last.placements.items()}
+    owners = {epoch: Owners.from_json(place) for epoch, place in last.placements.items()}
     reader = StateReader(opened.segments_directory, last.segments, owners)
     keys = pa.table({"page": pa.array(pages, pa.string())})
     prints = fingerprints_of(keys.combine_chunks().to_batches()[0], ("page",))

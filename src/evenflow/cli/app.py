@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from importlib.metadata import entry_points
 from typing import Annotated
 
 import typer
 
 from evenflow import __version__
 from evenflow.cli import (
-    bench,
     compare,
     consume,
     demo,
@@ -21,7 +21,6 @@ from evenflow.cli import (
     lag,
     place,
     plan,
-    reproduce,
     run,
     schemes,
     simulate,
@@ -50,9 +49,6 @@ app.command("plan", short_help="A new routing table from what was seen of each k
 app.command("place", short_help="Which node each operator should run on, by how loads went.")(
     place.place
 )
-app.command("reproduce", short_help="The papers' figures again, with a verdict on each claim.")(
-    reproduce.reproduce
-)
 app.command("schemes", short_help="What there is to choose from.")(schemes.schemes)
 app.command("doctor", short_help="Does this machine have what Spark needs?")(doctor.doctor)
 app.command("gateway", short_help="A stream to Kafka, with hot keys spread over partitions.")(
@@ -60,10 +56,16 @@ app.command("gateway", short_help="A stream to Kafka, with hot keys spread over 
 )
 app.command("consume", short_help="A Kafka consumer that keeps each key's order.")(consume.consume)
 app.command("lag", short_help="How far Kafka consumers are behind.")(lag.lag)
-app.add_typer(bench.app, name="bench")
 app.add_typer(state.app, name="state")
 app.add_typer(fleet.app, name="fleet")
 app.add_typer(kafka.app, name="kafka")
+for point in sorted(entry_points(group="evenflow.commands"), key=lambda point: point.name):
+    # Commands of other packages: a typer application, or a function with a one-line help.
+    command = point.load()
+    if isinstance(command, typer.Typer):
+        app.add_typer(command, name=point.name)
+    else:
+        app.command(point.name, short_help=(command.__doc__ or "").partition("\n")[0])(command)
 
 
 def _print_version(wanted: bool) -> None:

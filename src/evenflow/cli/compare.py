@@ -51,7 +51,7 @@ def compare(
         results.items(), key=lambda kv: (round(kv[1].worst_window or 0, 1), kv[1].replication)
     )
 
-    from evenflow.report import draw_comparison
+    from evenflow.report.comparison import draw_comparison
 
     picture = draw_comparison(dict(ordered), out / "compare.png")
     if as_json:

@@ -18,8 +18,8 @@ from evenflow.model.errors import InputError
 from evenflow.model.validation import check_whole
 
 if TYPE_CHECKING:
+    from evenflow.metrics.measured_run import MeasuredRun
     from evenflow.spark.demo_job import DemoStream
-    from evenflow.spark.measured_run import MeasuredRun
 
 _BASELINE = "key"
 _WORKERS, _MESSAGES, _BATCHES, _ZIPF, _SERVICE = 16, 120_000, 8, 1.4, 1.0

@@ -168,8 +168,8 @@ def _stream(
     overwrite: bool,
     as_json: bool,
 ) -> dict[str, Any]:
+    from evenflow.metrics.measured_run import MeasuredRun
     from evenflow.spark.file_job import explained
-    from evenflow.spark.measured_run import MeasuredRun
 
     done: list[Mapping[str, Any]] = []
     committed = threading.Event()

@@ -28,8 +28,8 @@ def state(context: typer.Context) -> None:
 @app.command("show", short_help="Batches, plan, owners, keys, bytes, hot keys.")
 def show(checkpoint: Path, as_json: Json = False) -> None:
     """Say what is in a checkpoint: batches, plan, owners, segments, keys, bytes, hot keys."""
-    from evenflow.spark.state.errors import CheckpointError
-    from evenflow.spark.state.verification import contents
+    from evenflow.state.errors import CheckpointError
+    from evenflow.state.verification import contents
 
     try:
         found = contents(checkpoint)
@@ -77,8 +77,8 @@ def verify(checkpoint: Path, as_json: Json = False) -> None:
 
     Exit code 0: all is well. 1: something is damaged. 2: this is no checkpoint.
     """
-    from evenflow.spark.state.errors import CheckpointError
-    from evenflow.spark.state.verification import verify as verified
+    from evenflow.state.errors import CheckpointError
+    from evenflow.state.verification import verify as verified
 
     try:
         with progress("verify", quiet=True) as report:

@@ -28,11 +28,11 @@ from evenflow.planning.hot_keys import HotKeys
 from evenflow.planning.hot_keys_state import Reason
 from evenflow.spark.columns import check_columns
 from evenflow.spark.control_loop import COLLECT_EVERY, Steps
-from evenflow.spark.journal import append_metrics, drop_unfinished
 from evenflow.spark.query import Query, stoppable
 from evenflow.spark.session import check_session
-from evenflow.spark.state.checkpoint import Checkpoint, local_path
-from evenflow.spark.state.manifest import Manifest
+from evenflow.state.checkpoint import Checkpoint, local_path
+from evenflow.state.journal import append_metrics, drop_unfinished
+from evenflow.state.manifest import Manifest
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

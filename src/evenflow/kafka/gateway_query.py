@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from evenflow.spark.job import quoted
+from evenflow.engine.job import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

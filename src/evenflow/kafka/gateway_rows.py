@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from evenflow.engine.job import quoted
 from evenflow.kafka.gateway_query import Selection
 from evenflow.kafka.gateway_state import KeyMove
 from evenflow.kafka.gateway_table import Table, mixed
+from evenflow.model.owners import salt
 from evenflow.ordering import MESSAGE, batch_markers
 from evenflow.ordering.headers import POSITION, VERSION
-from evenflow.spark.job import quoted
-from evenflow.spark.placement import salt
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

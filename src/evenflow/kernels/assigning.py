@@ -1,7 +1,7 @@
 """Phases II and III of mixed routing on arrays: who must leave a full worker, and where it goes.
 
 All sums are whole numbers (`Rows.scale`): nothing depends on the order of the rows. The twin of these
-kernels is `evenflow.planning.literal`, the paper's pseudo-code word by word.
+kernels is `evenflow_lab.literal.planning`, the paper's pseudo-code word by word.
 
 What makes them fast, besides orders that are sorted only as far as they are read:
 

@@ -6,7 +6,7 @@ loads are whole numbers: their sums do not depend on the order of moves. Scores 
 compared as whole billionths: operators of one chain have the same correlations but for rounding, and
 rounding must not decide. Ties go to the larger load, then to the smaller row or node.
 
-The twin of these kernels is `evenflow.placement.literal`, the paper's words taken one by one.
+The twin of these kernels is `evenflow_lab.literal.placement`, the paper's words taken one by one.
 
 This file has two nodes, `placing_all.py` all of them.
 """

@@ -5,7 +5,7 @@ direction times (the average of all nodes' directions − that of the node), so 
 one product of k numbers; and the pair with the least correlation is looked up in the least of each row,
 of which a change of two nodes makes only few out of date.
 
-The twin of these kernels is `evenflow.placement.literal`.
+The twin of these kernels is `evenflow_lab.literal.placement`.
 """
 
 import numpy as np

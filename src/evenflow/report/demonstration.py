@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from evenflow.metrics.measured_run import MeasuredRun, batch_seconds
 from evenflow.model import InputError
 from evenflow.report.style import (
     BLUE,
@@ -23,7 +24,6 @@ from evenflow.report.style import (
     plain,
     save_figure,
 )
-from evenflow.spark.measured_run import MeasuredRun, batch_seconds
 
 _FIRST, _SECOND = Look(VERMILLION, "s", "--"), Look(BLUE, "o", "-")
 _POINTS = 400  #: of a curve over all messages

@@ -19,27 +19,27 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from evenflow.engine.event_time import Watermarks, event_time_after, event_time_metrics
+from evenflow.engine.job import FINGERPRINT, REPORT, WORKER, Job, quoted
+from evenflow.engine.observing import Reports, batch_metrics
+from evenflow.engine.plans import following_plan, moves_of, next_plan, owners_of
+from evenflow.engine.routing import Route
+from evenflow.engine.statistics import read_statistics
+from evenflow.engine.work import Store, filed_reports
+from evenflow.engine.work_of_a_job import owner_work, split_work
 from evenflow.grouping.protocol import GroupingScheme
 from evenflow.grouping.table import TableRouting
 from evenflow.model import InputError
+from evenflow.model.owners import Owners
 from evenflow.model.plan import Plan
 from evenflow.planning.controller import Controller, Decision, Replanning
-from evenflow.spark.event_time import Watermarks, event_time_after, event_time_metrics
-from evenflow.spark.job import FINGERPRINT, REPORT, WORKER, Job, quoted
-from evenflow.spark.journal import append_metrics, fixed_plan, forget_plans, wished_workers
 from evenflow.spark.native_routing import can_route, routed_by_owner, shuffled_by_owner
-from evenflow.spark.observing import Reports, batch_metrics
-from evenflow.spark.placement import Placement
-from evenflow.spark.plans import following_plan, moves_of, next_plan, owners_of
-from evenflow.spark.routing import Route
 from evenflow.spark.sinks import Output, Sink, clear_staging
-from evenflow.spark.state.checkpoint import Checkpoint
-from evenflow.spark.state.expiry import unexpired
-from evenflow.spark.state.manifest import Manifest
-from evenflow.spark.state.segments import Segment
-from evenflow.spark.statistics import read_statistics
-from evenflow.spark.work import Store, filed_reports
-from evenflow.spark.work_of_a_job import owner_work, split_work
+from evenflow.state.checkpoint import Checkpoint
+from evenflow.state.expiry import unexpired
+from evenflow.state.journal import append_metrics, fixed_plan, forget_plans, wished_workers
+from evenflow.state.manifest import Manifest
+from evenflow.state.segments import Segment
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Observation
@@ -157,7 +157,7 @@ class ControlLoop:
         """What the controller makes of what the workers have counted, where a table routes."""
         if not isinstance(scheme, TableRouting):
             return None
-        home = Placement(plan.workers, plan.seed, buckets=plan.buckets)
+        home = Owners(plan.workers, plan.seed, buckets=plan.buckets)
         seen = read_statistics(counted)
         return self._controller.decide(seen, home, plan.table, plan.workers, scheme.limit)
 
@@ -221,7 +221,7 @@ def worked(
     routed_by, tasks = _on_spark(scheme, plan.workers)
     columns = [df[quoted(name)] for name in job.rows.names]
     route = Route(routed_by, tasks, plan.seed, job.key, plan.hot, batch, plan.table, plan.buckets)
-    owners = Placement.of(plan)
+    owners = Owners.of(plan)
     # Only those ask for fingerprints who hand states on or store them.
     fingerprints = store is not None or scheme.splits_keys
     routed = _shuffled(df.select(*columns), route, fingerprints, loads)

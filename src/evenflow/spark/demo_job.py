@@ -14,14 +14,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from evenflow.engine.routing import Route, Router
+from evenflow.metrics.measured_run import MeasuredRun
 from evenflow.model import InputError, KeyCounts
 from evenflow.model.validation import check_whole
 from evenflow.operators import Aggregates, Operator, count, mean
 from evenflow.operators.service_time import ServiceTime
 from evenflow.spark import sinks
 from evenflow.spark.keyed import keyed
-from evenflow.spark.measured_run import MeasuredRun
-from evenflow.spark.routing import Route, Router
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

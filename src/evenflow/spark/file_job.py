@@ -12,16 +12,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from evenflow.engine.job import AUTO
 from evenflow.model import InputError
 from evenflow.model.file_formats import HEAD, SUFFIXES, format_of, is_compressed, not_what_it_says
 from evenflow.model.validation import check_whole
 from evenflow.operators import Aggregate
 from evenflow.spark import sinks
-from evenflow.spark.job import AUTO
 from evenflow.spark.keyed import Keyed, keyed
 from evenflow.spark.query import Query, QueryFailed
-from evenflow.spark.state.checkpoint import local_path
-from evenflow.spark.state.errors import CheckpointError
+from evenflow.state.checkpoint import local_path
+from evenflow.state.errors import CheckpointError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

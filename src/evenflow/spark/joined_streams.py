@@ -5,13 +5,13 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Protocol
 
+from evenflow.engine.job import quoted
 from evenflow.model import InputError
 from evenflow.model.durations import microseconds
 from evenflow.operators import WindowJoin
 from evenflow.operators.window_join import Predicate
 from evenflow.operators.windows import check_time
 from evenflow.spark.columns import arrow_schema, check_columns
-from evenflow.spark.job import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

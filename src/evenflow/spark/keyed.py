@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from evenflow.engine.job import AUTO, Job, check_fit
+from evenflow.engine.plans import first_plan
 from evenflow.grouping.protocol import GroupingScheme
 from evenflow.model import InputError, Plan
 from evenflow.model.durations import microseconds
@@ -20,13 +22,11 @@ from evenflow.operators.window_join import Predicate
 from evenflow.operators.windows import UPDATE
 from evenflow.spark.columns import arrow_schema, check_columns
 from evenflow.spark.control_loop import ControlLoop, scheme_of, worked
-from evenflow.spark.job import AUTO, Job, check_fit
 from evenflow.spark.joined_streams import joined
-from evenflow.spark.journal import drop_unfinished
-from evenflow.spark.plans import first_plan
 from evenflow.spark.query import Query, stoppable
 from evenflow.spark.sinks import Sink
-from evenflow.spark.state.checkpoint import Checkpoint, local_path
+from evenflow.state.checkpoint import Checkpoint, local_path
+from evenflow.state.journal import drop_unfinished
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Observation

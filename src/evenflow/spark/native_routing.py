@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from evenflow.spark.job import FINGERPRINT, WORKER, quoted
-from evenflow.spark.placement import MULTIPLIER, salt
+from evenflow.engine.job import FINGERPRINT, WORKER, quoted
+from evenflow.model.owners import MULTIPLIER, salt
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

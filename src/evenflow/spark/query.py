@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from evenflow.model.validation import check_whole
-from evenflow.spark.journal import read_metrics, wish_workers
+from evenflow.state.journal import read_metrics, wish_workers
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

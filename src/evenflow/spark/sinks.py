@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from evenflow.model import InputError
-from evenflow.spark.state.checkpoint import local_path
-from evenflow.spark.state.durable import sync_directory, write_whole
+from evenflow.state.checkpoint import local_path
+from evenflow.state.durable import sync_directory, write_whole
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from evenflow.engine.job import Job, quoted
+from evenflow.engine.routing import fingerprints_of
 from evenflow.grouping.table import TableRouting
 from evenflow.model import KeyCounts, Plan
+from evenflow.model.owners import Owners
 from evenflow.planning.catalogue import make_planner
 from evenflow.planning.choosing import choose
 from evenflow.planning.controller import Replanning
 from evenflow.planning.protocol import Constraints, Statistics
-from evenflow.spark.job import Job, quoted
-from evenflow.spark.placement import Placement
-from evenflow.spark.routing import fingerprints_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -78,7 +78,7 @@ def with_table(job: Job, plan: Plan, hot: KeyCounts) -> Plan:
     taken to be even."""
     keys = np.array(sorted(hot.counts), np.uint64)
     costs = np.array([hot.counts[key] for key in keys.tolist()], np.float64)
-    home = Placement.of(plan)(keys)
+    home = Owners.of(plan)(keys)
     limit = TableRouting().limit if job.scheme is None else job.scheme.limit  # type: ignore[attr-defined]
     policy = job.replanning or Replanning()
     # No state is there yet, so nothing is saved by leaving a key where it is.

@@ -20,8 +20,8 @@ PRELOADED = (
     "pyarrow.parquet",
     "pyspark.worker",
     "evenflow.grouping",
-    "evenflow.spark.routing",
-    "evenflow.spark.work",
+    "evenflow.engine.routing",
+    "evenflow.engine.work",
 )
 
 #: Schemes whose compiled code is loaded as well: a quarter of a second for each process otherwise.
@@ -55,9 +55,9 @@ def _load_kernels() -> None:
     """Route two keys, so that the compiled code of what most streams need is in memory."""
     import pyarrow as pa
 
+    from evenflow.engine.routing import Route, Router
     from evenflow.grouping import make
     from evenflow.model import KeyCounts
-    from evenflow.spark.routing import Route, Router
 
     for name in ROUTED:
         for key in (pa.array(["a"]), pa.array([1])):

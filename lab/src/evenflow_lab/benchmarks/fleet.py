@@ -1,0 +1,181 @@
+"""Twelve queries on three Spark applications: `python -m evenflow_lab.benchmarks.fleet --json`.
+
+The inputs of four queries each burst together, in three phases. In the *connected* plan the queries
+of a phase share a node, as the operators of one stream would; it is left as it is. Then the same
+load is placed by the correlation of loads. While the placed fleet runs, a node and the coordinator
+are killed with SIGKILL. In the end the output of every query is compared with what was sent.
+
+Latency: seconds from the beginning of a batch to its end, by Spark's clock, of all queries. Nodes
+have one core each (`local[1]`); a query sleeps for every row in its only task, so queries of a node
+wait for each other as they would for a real core.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parents[4] / "tests"))
+
+from evenflow.fleet.config import read_config
+from evenflow.fleet.status import status
+from fleet_feed import Feed, config
+
+PHASES = 3
+
+
+def run(folder: Path, options: argparse.Namespace, placed: bool, kills: bool) -> dict[str, Any]:
+    """One plan, from `up` to `down`; its figures."""
+    queries = {
+        f"{'pqr'[phase]}{i}": ("counted" if i % 2 else "totals")
+        for phase in range(PHASES)
+        for i in range(options.queries // PHASES)
+    }
+    phases = {name: "pqr".index(name[0]) / PHASES for name in queries}
+    path = config(
+        folder,
+        PHASES,
+        queries,
+        {name: "abc"["pqr".index(name[0])] for name in queries},
+        service=options.service,
+        trigger=options.trigger,
+        sample=1.0,
+        samples=round(options.period),
+        every=10,
+        initial="cor-glb" if placed else "none",
+        algorithm="cor-se-imp" if placed else "none",
+        dead_after=10.0,
+    )
+    feed = Feed(folder, phases, options.period, options.low, options.high)
+    for name in queries:
+        feed.add(name, 5)
+
+    def fleet(*words: str) -> None:
+        command = [sys.executable, "-m", "evenflow.cli", "fleet", *words, "-c", str(path)]
+        done = subprocess.run(command, stdout=subprocess.DEVNULL)
+        if done.returncode:
+            logs = sorted((folder / "run" / "logs").glob("*.log"))
+            raise SystemExit(f"fleet {words} failed: {[log.read_text()[-2000:] for log in logs]}")
+
+    began = time.time()
+    fleet("up", "--wait", "300")
+    told: dict[str, Any] = {"plan": "placed" if placed else "connected"}
+    told["seconds until all run"] = round(time.time() - began, 1)
+    try:
+        feed.start()
+        plan = read_config(path)
+        if placed:
+            wait_for(lambda: len(status(plan)["moves"]) > 0, 10 * options.period)
+            wait_for(lambda: quiet(status(plan)), 120)
+        time.sleep(options.period)
+        since = time.time()
+        time.sleep(options.periods * options.period)
+        until = time.time()
+        seen = status(plan)
+        told |= latencies(plan.folder, since, until)
+        told["node loads"] = [round(node["load"], 2) for node in seen["nodes"]]
+        told["load deviation"] = [round(node["load_deviation"], 2) for node in seen["nodes"]]
+        told["correlation"] = round(seen["correlation"], 2)
+        told["moves"] = len(seen["moves"])
+        told["reasons"] = sorted({move["reason"] for move in seen["moves"]})
+        if kills:
+            told["kills"] = killed(plan, path, fleet)
+    finally:
+        feed.stop()
+        if sys.exc_info()[0] is None:
+            wait_for(lambda: not feed.wrong(queries), 180, give_up=False)
+        fleet("down")
+    told["rows"] = sum(feed.rows.values())
+    told["wrong outputs"] = feed.wrong(queries)
+    return told
+
+
+def killed(plan: Any, path: Path, fleet: Any) -> list[str]:
+    """A node, then the coordinator, then both."""
+    told = []
+    for victims in (("node",), ("coordinator",), ("node", "coordinator")):
+        nodes = [node for node in status(plan)["nodes"] if node["alive"]]
+        if "node" in victims:
+            os.killpg(nodes[len(told) % len(nodes)]["pid"], signal.SIGKILL)
+        if "coordinator" in victims:
+            command = f"evenflow.fleet.coordinator --config {path}"
+            subprocess.run(["pkill", "-KILL", "-f", command], check=True)
+        began = time.time()
+        time.sleep(3)
+        fleet("up", "--wait", "300")
+        told.append(f"{' and '.join(victims)}: all ran again after {time.time() - began:.0f} s")
+    return told
+
+
+def latencies(folder: Path, since: float, until: float) -> dict[str, Any]:
+    """Of the batches with rows that ended in that time."""
+    batches = [
+        line
+        for file in (folder / "progress").glob("*.jsonl")
+        for line in map(json.loads, file.read_text().splitlines())
+        if since <= line["began"] + line["seconds"] <= until
+    ]
+    seconds = np.array([line["seconds"] for line in batches])
+    p50, p95, p99 = np.percentile(seconds, [50, 95, 99])
+    return {
+        "batches": len(batches),
+        "rows in them": sum(line["rows"] for line in batches),
+        "batch p50": round(float(p50), 2),
+        "p95": round(float(p95), 2),
+        "p99": round(float(p99), 2),
+        "longest": round(float(seconds.max()), 2),
+    }
+
+
+def quiet(seen: dict[str, Any]) -> bool:
+    return all(query["state"] == "running" for query in seen["queries"])
+
+
+def wait_for(what: Any, seconds: float, give_up: bool = True) -> None:
+    deadline = time.monotonic() + seconds
+    while not what():
+        if time.monotonic() > deadline:
+            if give_up:
+                raise SystemExit("what was waited for did not happen")
+            return
+        time.sleep(0.5)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--queries", type=int, default=12)
+    parser.add_argument("--period", type=float, default=60.0, help="seconds between two bursts")
+    parser.add_argument("--periods", type=int, default=2, help="that are measured")
+    parser.add_argument("--low", type=int, default=5, help="rows a second and query")
+    parser.add_argument("--high", type=int, default=60, help="the same in a burst")
+    parser.add_argument("--service", type=float, default=0.005, help="seconds a row")
+    parser.add_argument("--trigger", default="8 seconds", help="between two batches of a query")
+    parser.add_argument("--no-kills", action="store_true")
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    found = []
+    for placed in (False, True):
+        with tempfile.TemporaryDirectory(prefix="evenflow-fleet-") as folder:
+            print(f"{'placed' if placed else 'connected'} plan", file=sys.stderr)
+            found.append(run(Path(folder), options, placed, placed and not options.no_kills))
+    if options.json:
+        print(json.dumps({"parameters": vars(options), "figures": found}, indent=2))
+    else:
+        for told in found:
+            print(*(f"{name}: {value}" for name, value in told.items()), sep="\n", end="\n\n")
+    if any(told["wrong outputs"] for told in found):
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

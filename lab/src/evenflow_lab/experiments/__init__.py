@@ -1,0 +1,66 @@
+"""Experiments as data: papers, their figures, the runs behind them, and the claims ledger."""
+
+from evenflow_lab.experiments.cells import Row, run_and_time, run_cell
+from evenflow_lab.experiments.claims import Claim, LedgerEntry, Verdict, claim, judge
+from evenflow_lab.experiments.declaration import (
+    Figure,
+    Paper,
+    Plot,
+    load_paper,
+    paper_folders,
+    papers,
+)
+from evenflow_lab.experiments.expansion import (
+    Cell,
+    Run,
+    expand,
+    on_file,
+    plan,
+    with_schemes,
+)
+from evenflow_lab.experiments.runner import (
+    Execute,
+    Outcome,
+    Progress,
+    on_processes,
+    run_cells,
+    warm_up,
+)
+from evenflow_lab.experiments.scheme_files import read_scheme_file
+from evenflow_lab.experiments.store import CellStore, digest
+from evenflow_lab.experiments.tables import figure_rows, write_ledger, write_table
+
+__all__ = [
+    "Cell",
+    "CellStore",
+    "Claim",
+    "Execute",
+    "Figure",
+    "LedgerEntry",
+    "Outcome",
+    "Paper",
+    "Plot",
+    "Progress",
+    "Row",
+    "Run",
+    "Verdict",
+    "claim",
+    "digest",
+    "expand",
+    "figure_rows",
+    "judge",
+    "load_paper",
+    "on_file",
+    "on_processes",
+    "paper_folders",
+    "papers",
+    "plan",
+    "read_scheme_file",
+    "run_and_time",
+    "run_cell",
+    "run_cells",
+    "warm_up",
+    "with_schemes",
+    "write_ledger",
+    "write_table",
+]

@@ -1,0 +1,241 @@
+"""Claims over time: queues, latency and utilisation, §VII-B, Q2, Figures 9 and 10."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from evenflow_lab.experiments import Verdict, claim
+from evenflow_lab.experiments.claims import Rows
+from evenflow_lab.experiments.declaration import load_module
+
+reading = load_module(Path(__file__).with_name("reading.py"))
+KG, PKG, POTC, SG = reading.KG, reading.PKG, reading.POTC, reading.SG
+CG, CG_0, QUEUE, LATENCY = reading.CG, reading.CG_0, reading.QUEUE, reading.LATENCY
+UTILISATION, BAND, MAGNITUDE, where = (
+    reading.UTILISATION,
+    reading.BAND,
+    reading.MAGNITUDE,
+    reading.where,
+)
+one, has, chosen, mean_over = reading.one, reading.has, reading.chosen, reading.mean_over
+number, judged, symbol = reading.number, reading.judged, reading.symbol
+
+
+def _growth(rows, column) -> str:
+    """`KG 61,171 → 1,936,293 (hourly)`: the end of the first and of the last quarter."""
+    return ", ".join(
+        f"{symbol(row)} {number(ends[0])} → {number(ends[-1])} ({row['arrivals']})"
+        for row in rows
+        if (ends := reading.quarters(row, column))
+    )
+
+
+def _far_below(fig, low, high, column) -> bool:
+    """Is the mean of each `low` scheme a tenth, or less, of that of each `high` one?"""
+    return all(
+        mean_over(row, column)
+        <= mean_over(one(fig, grouping=other, arrivals=row["arrivals"]), column) / MAGNITUDE
+        for row in chosen(fig, *low)
+        for other in has(fig, *high)
+    )
+
+
+@claim(
+    "kg-queues-grow",
+    "§VII-B, Q2",
+    figures=["fig9"],
+    says="On equal machines the differences of queue length and latency increase over time with KG.",
+)
+def kg_queues_grow(rows: Rows) -> Verdict:
+    found = where(rows["fig9"], grouping=KG)
+    return judged(
+        all(reading.grows(row, column) for row in found for column in (QUEUE, LATENCY)),
+        f"End of the first quarter → end of the last: queue {_growth(found, QUEUE)}; latency "
+        f"{_growth(found, LATENCY)}",
+        "larger at the end of every quarter of the stream than at that of the one before",
+    )
+
+
+@claim(
+    "cg-queues-low",
+    "§VII-B, Q2",
+    figures=["fig9"],
+    says="On equal machines CG keeps queue length and latency very low.",
+)
+def cg_queues_low(rows: Rows) -> Verdict:
+    fig = rows["fig9"]
+    found = chosen(fig, KG, CG, CG_0)
+    return judged(
+        all(_far_below(fig, (CG, CG_0), (KG,), column) for column in (QUEUE, LATENCY)),
+        f"Differences, mean over the stream: queue {reading.day(found, QUEUE)}; latency "
+        f"{reading.day(found, LATENCY)}",
+        "at most a tenth of KG's",
+    )
+
+
+@claim(
+    "cg-imbalance-zero",
+    "§VII-B, Q2",
+    figures=["fig9"],
+    says="On equal machines the imbalance (utilisation, largest − smallest) is high for KG and close "
+    "to zero for CG.",
+)
+def cg_imbalance_zero(rows: Rows) -> Verdict:
+    found = chosen(rows["fig9"], KG, CG, CG_0)
+    return judged(
+        all(
+            mean_over(row, UTILISATION) > MAGNITUDE * BAND
+            if row["grouping"] == KG
+            else mean_over(row, UTILISATION) <= BAND
+            for row in found
+        ),
+        f"Mean over the stream: {reading.day(found, UTILISATION)}",
+        "KG above 1 (ten times the band between idle and busy), CG within the band, 0.1",
+        "Within a slot of a minute the loads of workers differ by chance, and a day's rhythm drives "
+        "all workers through both thresholds: in the quiet hours all ask for more, and those signals "
+        "stay in the queue (first come, first served, nobody withdraws one) until the first worker is "
+        "busy in the morning; then a virtual worker moves between two equal machines and stays there, "
+        "since in the busy hours nobody is idle.",
+    )
+
+
+@claim(
+    "others-zero",
+    "§VII-B, Q2",
+    figures=["fig9_even"],
+    says="For PKG, PoTC and SG the differences of queue length, latency and utilisation equal 0.",
+)
+def others_zero(rows: Rows) -> Verdict:
+    fig = rows["fig9_even"]
+    found = chosen(fig, PKG, POTC, SG)
+    shares = [
+        mean_over(row, column) / mean_over(one(fig, grouping=KG, arrivals=row["arrivals"]), column)
+        for row in found
+        for column in (QUEUE, LATENCY, UTILISATION)
+    ]
+    return judged(
+        max(shares) <= 0.01,
+        f"Mean differences over the stream: queue {reading.day(found, QUEUE)}; latency "
+        f"{reading.day(found, LATENCY)}; utilisation {reading.day(found, UTILISATION)}",
+        "at most a hundredth of KG's, which is 0 on any axis that shows KG",
+    )
+
+
+@claim(
+    "kg-sg-queues-grow",
+    "§VII-B, Q2",
+    figures=["fig10"],
+    says="Where 3 of 10 machines are 5 times stronger, queue length and latency grow for KG and SG.",
+)
+def kg_sg_queues_grow(rows: Rows) -> Verdict:
+    found = chosen(rows["fig10"], KG, SG)
+    return judged(
+        all(reading.grows(row, column) for row in found for column in (QUEUE, LATENCY)),
+        f"End of the first quarter → end of the last: queue {_growth(found, QUEUE)}; latency "
+        f"{_growth(found, LATENCY)}",
+        "larger at the end of every quarter of the stream than at that of the one before",
+    )
+
+
+@claim(
+    "kg-sg-imbalance-high",
+    "§VII-B, Q2",
+    figures=["fig10"],
+    says="There the imbalance is pretty high for KG and SG.",
+)
+def kg_sg_imbalance_high(rows: Rows) -> Verdict:
+    found = chosen(rows["fig10"], KG, SG)
+    return judged(
+        all(mean_over(row, UTILISATION) > MAGNITUDE * BAND for row in found),
+        f"Utilisation, largest − smallest, mean over the stream: {reading.day(found, UTILISATION)}",
+        "above 1, ten times the band between idle and busy",
+    )
+
+
+@claim(
+    "cg-queues-lower-when-uneven",
+    "§VII-B, Q2",
+    figures=["fig10"],
+    says="There CG has lower queue length and latency than KG and SG.",
+)
+def cg_queues_lower_when_uneven(rows: Rows) -> Verdict:
+    fig = rows["fig10"]
+    found = chosen(fig, KG, SG, CG, CG_0)
+    return judged(
+        all(_far_below(fig, (CG, CG_0), (KG, SG), column) for column in (QUEUE, LATENCY)),
+        f"Differences, mean over the stream: queue {reading.day(found, QUEUE)}; latency "
+        f"{reading.day(found, LATENCY)}",
+        "at most a tenth of KG's and of SG's",
+    )
+
+
+@claim(
+    "cg-imbalance-zero-when-uneven",
+    "§VII-B, Q2",
+    figures=["fig10"],
+    says="There CG keeps the imbalance close to zero.",
+)
+def cg_imbalance_zero_when_uneven(rows: Rows) -> Verdict:
+    found = chosen(rows["fig10"], CG, CG_0)
+    late = [mean_over(row, UTILISATION, 0.5) for row in found]
+    return judged(
+        all(value <= BAND for value in late),
+        "Utilisation, largest − smallest, mean over the second half of the stream: "
+        + ", ".join(
+            f"{symbol(row)} {number(value)} ({row['arrivals']})"
+            for row, value in zip(found, late, strict=True)
+        ),
+        "within the band between idle and busy, 0.1",
+        "With 100 virtual workers in all, a weak machine's share is 4.5 of them, and one is worth 0.18 "
+        "of its capacity: whole virtual workers cannot bring it closer. See virtual-100-best for more.",
+    )
+
+
+@claim(
+    "cg-spike",
+    "§VII-B, Q2",
+    figures=["fig10"],
+    says="CG's queue has a spike after 17 hours, as utilisation, not the queue, tells idle from busy.",
+)
+def cg_spike(rows: Rows) -> Verdict:
+    found = [row for row in chosen(rows["fig10"], CG, CG_0) if row["arrivals"] == "hourly"]
+    held, told = True, []
+    for row in found:
+        before, after = mean_over(row, QUEUE, 0.2, 0.45), mean_over(row, QUEUE, 0.65, 0.95)
+        line = reading.series(row, QUEUE)
+        held &= after > MAGNITUDE * before
+        told.append(
+            f"{symbol(row)} {number(before)} from hour 5 to 11, {number(after)} from hour 16 to 23, at "
+            f"most {number(max(line))} after {reading.hours(line.index(max(line)) / len(line))}"
+        )
+    return judged(
+        held,
+        "Queue difference: " + "; ".join(told),
+        "ten times higher in the evening than in the morning; the hourly curve is a stand-in",
+    )
+
+
+@claim(
+    "other-heterogeneities",
+    "§VII-B, Q2",
+    figures=["fig10_others"],
+    says="All configurations, y = 1 … n − 1 machines z = 2 … 10 times stronger, behave similarly.",
+)
+def other_heterogeneities(rows: Rows) -> Verdict:
+    fig, held, told = where(rows["fig10_others"]), True, []
+    for row in where(fig, grouping=CG):
+        kg, sg = (one(fig, grouping=g, heterogeneity=row["heterogeneity"]) for g in (KG, SG))
+        queues = [mean_over(r, QUEUE) for r in (row, kg, sg)]
+        good = queues[0] <= min(queues[1:]) / MAGNITUDE
+        held &= good
+        y, z = row["heterogeneity"]
+        shown = " / ".join(map(number, queues))
+        told.append(f"{{{y}, {z:g}}} {shown}{'' if good else ' (!)'}")
+    return judged(
+        held,
+        "Queue difference of CG / KG / SG, mean over the stream: " + ", ".join(told),
+        "as in Figure 10, CG's at most a tenth of KG's and SG's in every configuration",
+        "Marked ones fail. With one machine twice as strong, SG's others run at 0.88 and are "
+        "overloaded in the busy hours only; CG's moves on signals that are hours old (see "
+        "cg-imbalance-zero) cost as much there as they win.",
+    )

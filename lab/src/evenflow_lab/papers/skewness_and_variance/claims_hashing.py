@@ -1,0 +1,130 @@
+"""Claims on load under hashing: §V "Load Skewness Phenomenon", Figure 7."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from evenflow_lab.experiments import claim
+from evenflow_lab.experiments.declaration import load_module
+
+read = load_module(Path(__file__).with_name("reading.py"))
+
+
+DEFAULT, STILL = 1.0, 0.0  #: f of Table II, by which claims are judged; and frequencies that stay
+
+
+def _by(rows, varied, column, fluctuation=DEFAULT):
+    return read.along(rows["fig7"], varied, column, varied=varied, fluctuation=fluctuation)
+
+
+def _both(rows, varied, column):
+    """The curve by which a claim is judged, and beside it, in words, the one without changes."""
+    still = read.listed(_by(rows, varied, column, STILL))
+    return _by(rows, varied, column), f"with f = 0: {still}"
+
+
+@claim(
+    "skewness-grows-with-workers",
+    "§V, Figure 7(a)",
+    figures=["fig7"],
+    says="The skewness grows when increasing the number of task instances.",
+)
+def skewness_grows_with_workers(rows):
+    largest, still = _both(rows, "workers", "largest")
+    correlation = read.grows(largest)
+    return read.judged(
+        correlation >= read.GROWS and largest[max(largest)] > largest[min(largest)],
+        f"the largest load is, by N_D, {read.listed(largest)} times the average ({still}); rank "
+        f"correlation {correlation:.2f}",
+        "it is at least 0.8 and the last is above the first",
+    )
+
+
+@claim(
+    "forty-workers-two-and-a-half",
+    "§V, Figure 7(a)",
+    figures=["fig7"],
+    says="With 40 instances the maximal workload is almost 2.5 times the minimal one.",
+)
+def forty_workers_two_and_a_half(rows):
+    ratio, still = (_by(rows, "workers", "largest_over_smallest", f)[40] for f in (DEFAULT, STILL))
+    return read.judged(
+        2.5 / read.ABOUT <= ratio <= 2.5 * read.ABOUT,
+        f"{read.number(ratio)} times, loads averaged over the intervals; with f = 0 "
+        f"{read.number(still)} times",
+        "the former is within a quarter of 2.5",
+        "With f = 1 the generator raises some worker's load by the average in every interval, "
+        "which adds to what hashing alone does.",
+    )
+
+
+@claim(
+    "more-keys-more-even",
+    "§V, Figure 7(b)",
+    figures=["fig7"],
+    says="When there are more keys in the domain, the hash function generates more balanced workload.",
+)
+def more_keys_more_even(rows):
+    largest, still = _both(rows, "keys", "largest")
+    correlation = read.grows(largest)
+    return read.judged(
+        correlation <= -read.GROWS,
+        f"the largest load is, by K, {read.listed(largest)} times the average ({still}); rank "
+        f"correlation {correlation:.2f}",
+        "at most −0.8",
+        "With f = 1 the generator raises some worker's load by the average in every interval, "
+        "however many keys there are, and that outweighs what K does. With f = 0 it is as the "
+        "paper says.",
+    )
+
+
+@claim(
+    "five-thousand-keys-four-times",
+    "§V, Figure 7(b)",
+    figures=["fig7"],
+    says="The maximal workload for K = 5,000 is around 4 times the minimal one.",
+)
+def five_thousand_keys_four_times(rows):
+    ratio, still = (_by(rows, "keys", "largest_over_smallest", f)[5_000] for f in (DEFAULT, STILL))
+    return read.judged(
+        4 / read.ABOUT <= ratio <= 4 * read.ABOUT,
+        f"{read.number(ratio)} times, loads averaged over the intervals; with f = 0 "
+        f"{read.number(still)} times",
+        "the former is within a quarter of 4",
+        "How uneven 15 loads are is luck, and with f = 1 the same in kind for every K: the "
+        "generator raises some worker's load by the average in every interval.",
+    )
+
+
+@claim(
+    "five-thousand-keys-worst",
+    "§V, Figure 7(b)",
+    figures=["fig7"],
+    says="The maximal load for K = 5,000 is much larger than under larger key domains (K = 1,000,000).",
+)
+def five_thousand_keys_worst(rows):
+    largest, still = _both(rows, "keys", "largest")
+    return read.judged(
+        largest[5_000] >= read.MUCH * largest[1_000_000]
+        and largest[5_000] == max(largest.values()),
+        f"the largest load is, by K, {read.listed(largest)} times the average ({still})",
+        "that for K = 5,000 is the largest and at least 1.5 times that for K = 1,000,000",
+        "With f = 1 the generator raises some worker's load by the average in every interval, "
+        "however many keys there are, and that outweighs what K does.",
+    )
+
+
+@claim(
+    "hashing-is-not-enough",
+    "§V",
+    figures=["fig7"],
+    says="Workload imbalance is a serious problem that randomized hash functions cannot solve.",
+)
+def hashing_is_not_enough(rows):
+    workers, keys = _by(rows, "workers", "skewness"), _by(rows, "keys", "skewness")
+    return read.judged(
+        min(*workers.values(), *keys.values()) > 1 + read.THETA,
+        f"in an interval the busiest worker has on average, by N_D, {read.listed(workers)} and, by K, "
+        f"{read.listed(keys)} times the average load",
+        "above 1 + θmax = 1.08 in every setting",
+    )

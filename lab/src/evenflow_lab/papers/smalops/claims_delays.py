@@ -1,0 +1,229 @@
+"""Claims on queuing delay under the static load: §III-B, Figures 7 and 8; and the paper's abstract."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+
+from evenflow_lab.experiments import claim
+from evenflow_lab.experiments.declaration import load_module
+
+read = load_module(Path(__file__).with_name("reading.py"))
+
+NOT_NEAR = (
+    "At 20 µs the busiest partition is 39 % busy under key hashing: hardly anybody waits, whatever the "
+    "scheme. The paper's system must have been near saturation already at 20 µs; then a 50 µs that is "
+    "“just before” saturation cannot have come at the same rate. The figure `load` shows the same at "
+    "other loads: the gain is that of the last tenth before saturation."
+)
+
+
+def _percentiles(rows, service, scheme):
+    return read.along(rows["fig7"], "percentile", "delay", service_us=service, grouping=scheme)
+
+
+def _reductions(rows, service):
+    return read.each(rows["fig8"], "reduction", service_us=service, grouping=read.SMALOPS)
+
+
+@claim(
+    "p99-73-percent-at-50",
+    "abstract, §III-B, Figures 7(b) and 8",
+    figures=["fig8"],
+    says="At 50 µs a message the 99th percentile of the queuing delay is 73 % lower than Kafka's.",
+)
+def p99_73_percent_at_50(rows):
+    found = _reductions(rows, 50)
+    return read.judged(
+        min(found) >= 73,
+        f"{read.several(found, ' %')} lower, by seed",
+        "at least 73 % with every seed",
+    )
+
+
+@claim(
+    "p99-57-percent-at-20",
+    "§III-B, Figure 8",
+    figures=["fig8"],
+    says="At 20 µs a message the 99th percentile is 57 % lower than Kafka's.",
+)
+def p99_57_percent_at_20(rows):
+    found = _reductions(rows, 20)
+    return read.judged(
+        min(found) >= 57 / read.ABOUT,
+        f"{read.several(found, ' %')} lower, by seed",
+        "at least 46 %, 57 % within a quarter, with every seed",
+        NOT_NEAR,
+    )
+
+
+@claim(
+    "kafka-keeps-increasing",
+    "§III-B, Figure 8",
+    figures=["fig8"],
+    says="As the system gets overloaded, Kafka's 99th percentile keeps increasing.",
+)
+def kafka_keeps_increasing(rows):
+    curve = read.along(rows["fig8"], "service_us", "p99", grouping=read.KEY)
+    values = list(curve.values())
+    return read.judged(
+        all(a < b for a, b in pairwise(values)),
+        f"by processing time, {read.listed(curve, ' µs')}",
+        "each is above the one before",
+    )
+
+
+@claim(
+    "improvement-stays-stable",
+    "§III-B, Figure 8",
+    figures=["fig8"],
+    says="The improvements achieved by SMALOPS remain stable as the system gets overloaded.",
+)
+def improvement_stays_stable(rows):
+    curve = read.along(rows["fig8"], "service_us", "reduction", grouping=read.SMALOPS)
+    return read.judged(
+        min(curve.values()) > 0 and max(curve.values()) <= read.ABOUT * min(curve.values()),
+        f"by processing time, {read.listed(curve, ' %')}",
+        "the largest is within a quarter of the smallest",
+        "The nearer a partition is to saturation, the more is to be gained: the queue of a partition "
+        "that is ρ busy grows as 1 ÷ (1 − ρ). " + NOT_NEAR,
+    )
+
+
+@claim(
+    "smalops-stays-low",
+    "§III-B, §V",
+    figures=["fig8"],
+    says="SMALOPS achieves stable performance even under higher loads: its 99th percentile is almost "
+    "a constant factor [of the processing time].",
+)
+def smalops_stays_low(rows):
+    ours = read.along(rows["fig8"], "service_us", "p99", grouping=read.SMALOPS)
+    theirs = read.along(rows["fig8"], "service_us", "p99", grouping=read.KEY)
+    times = {us: p99 / us for us, p99 in ours.items()}
+    hashed = {us: p99 / us for us, p99 in theirs.items()}
+    return read.judged(
+        max(times.values()) <= read.ABOUT * min(times.values()),
+        f"the 99th percentile is, in processing times, {read.listed(times)}; with key hashing "
+        f"{read.listed(hashed)}",
+        "the largest factor is within a quarter of the smallest",
+        "The factor grows with the load, as any queue's does; much less than with key hashing.",
+    )
+
+
+@claim(
+    "indistinguishable-until-p90-at-20",
+    "§III-B, Figure 7(a)",
+    figures=["fig7"],
+    says="At 20 µs Kafka and SMALOPS are indistinguishable till the 90th percentile.",
+)
+def indistinguishable_until_p90_at_20(rows):
+    kafka, ours = _percentiles(rows, 20, read.KEY), _percentiles(rows, 20, read.SMALOPS)
+    apart = {p: abs(kafka[p] - ours[p]) for p in kafka if p <= 90}
+    return read.judged(
+        max(apart.values()) <= (read.SAME - 1) * 20,
+        f"up to there they are at most {read.number(max(apart.values()))} µs apart; at the 99th "
+        f"percentile {read.number(kafka[99] - ours[99])} µs",
+        "at most a tenth of the processing time, 2 µs",
+    )
+
+
+@claim(
+    "kafka-degrades-from-p50-at-50",
+    "§III-B, Figure 7(b)",
+    figures=["fig7"],
+    says="At 50 µs Kafka starts degrading around the 50th percentile, while SMALOPS remains nearly "
+    "identical.",
+)
+def kafka_degrades_from_p50_at_50(rows):
+    kafka, ours = _percentiles(rows, 50, read.KEY), _percentiles(rows, 50, read.SMALOPS)
+    ratios = {p: kafka[p] / ours[p] for p in kafka if ours[p] >= 1.0}
+    worse = [p for p, ratio in ratios.items() if ratio > read.SAME]
+    first = min(worse) if worse else float("nan")
+    return read.judged(
+        40 <= first <= 60,
+        f"Kafka's delay over SMALOPS' is, by percentile, "
+        f"{read.listed({p: ratios[p] for p in ratios if p in (50, 75, 90, 95, 99)})}; it is more than "
+        f"a tenth above it from percentile {first:g} on (below that, SMALOPS has less than 1 µs or "
+        "they are alike)",
+        "that begins between the 40th and the 60th percentile",
+    )
+
+
+@claim(
+    "realised-earlier",
+    "Figure 7",
+    figures=["fig7"],
+    says="Performance improvement with SMALOPS is realised earlier [at lower percentiles] at 50 µs "
+    "than at 20 µs.",
+)
+def realised_earlier(rows):
+    firsts = {}
+    for service in (20, 50):
+        kafka, ours = (
+            _percentiles(rows, service, read.KEY),
+            _percentiles(rows, service, read.SMALOPS),
+        )
+        limit = (read.SAME - 1) * service
+        gained = [p for p in kafka if kafka[p] - ours[p] > limit]
+        firsts[service] = min(gained, default=100.0)
+    return read.judged(
+        firsts[50] < firsts[20],
+        f"SMALOPS is ahead by more than a tenth of a processing time from percentile {firsts[20]:g} on "
+        f"at 20 µs, and from {firsts[50]:g} on at 50 µs",
+        "the latter is lower",
+    )
+
+
+@claim(
+    "p50-not-worse",
+    "§III-B, Figure 7",
+    figures=["fig7"],
+    says="SMALOPS improves overall native Kafka performance [also the median].",
+)
+def p50_not_worse(rows):
+    pairs = {s: [_percentiles(rows, s, g)[50] for g in (read.SMALOPS, read.KEY)] for s in (20, 50)}
+    return read.judged(
+        all(ours <= kafka for ours, kafka in pairs.values()),
+        "; ".join(
+            f"at {s} µs the median is {read.number(ours)} µs, Kafka's {read.number(kafka)} µs"
+            for s, (ours, kafka) in pairs.items()
+        ),
+        "neither is above Kafka's",
+    )
+
+
+@claim(
+    "no-keys-are-optimal",
+    "§III-A",
+    figures=["fig8"],
+    says="Messages without key, routed one by one, show what an optimal performance might look like.",
+)
+def no_keys_are_optimal(rows):
+    ideal = read.along(rows["fig8"], "service_us", "p99", grouping=read.SHUFFLE)
+    ours = read.along(rows["fig8"], "service_us", "p99", grouping=read.SMALOPS)
+    return read.judged(
+        all(ideal[us] <= ours[us] for us in ideal),
+        f"the 99th percentile without keys is {read.listed(ideal, ' µs')}; SMALOPS' "
+        f"{read.listed(ours, ' µs')}",
+        "it is nowhere above SMALOPS'",
+    )
+
+
+@claim(
+    "hashing-cannot-handle-skew",
+    "§I",
+    figures=["load"],
+    says="Systems like Kafka that assign load statically are unable to handle significantly skewed "
+    "input.",
+)
+def hashing_cannot_handle_skew(rows):
+    ratio = read.along(rows["load"], "partitions", "max_load_ratio", grouping=read.KEY)
+    moved = read.along(rows["load"], "partitions", "max_load_ratio", grouping=read.SMALOPS)
+    at_20 = ratio[20]
+    return read.judged(
+        at_20 >= read.SHARPLY,
+        f"the busiest partition has, by partitions, {read.listed(ratio)} times the average under key "
+        f"hashing, and {read.listed(moved)} times with SMALOPS",
+        "at least 1.5 times on 20 partitions under key hashing",
+    )

@@ -1,0 +1,350 @@
+"""Claims of the evaluation's first two questions: θ and d. §V-B, Figures 7 to 9."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+from statistics import fmean
+
+from evenflow_lab.experiments import claim
+from evenflow_lab.experiments.declaration import load_module
+
+read = load_module(Path(__file__).with_name("reading.py"))
+SHARE = "θn"  #: the field of the grid: θ as a multiple of 1/n
+BOTH = (read.W_C, read.RR)
+HIGH = 1.6  #: "high skew": the upper fifth of the range of z
+MODEST = 1.4  #: "modest skew": the least of the three of §V-B Q4, of which the text says so
+
+
+def _theta(share):
+    return f"{share:g}/n" if share >= 1 else f"1/({1 / share:g}n)"
+
+
+def _setting(row):
+    return f"θ = {_theta(row[SHARE])}, n = {row['workers']}, z = {row['zipf']}"
+
+
+@claim(
+    "lower-threshold-less-imbalance",
+    "§V-B Q1",
+    figures=["fig7"],
+    says="For both W-C and RR, reducing the threshold θ reduces the imbalance.",
+)
+def lower_threshold_less_imbalance(rows):
+    parts, held = [], True
+    for scheme in BOTH:
+        own = read.where(rows["fig7"], grouping=scheme)
+        shares = sorted(read.values(own, SHARE), reverse=True)
+        means = [
+            fmean(r["imbalance"] for r in read.where(own, **{SHARE: share})) for share in shares
+        ]
+        # Below ε there is nothing left to reduce, only chance.
+        falls = all(b <= a or b <= read.IDEAL for a, b in pairwise(means))
+        held = held and falls
+        told = ", ".join(
+            f"{_theta(s)}: {read.percent(mean)}" for s, mean in zip(shares, means, strict=True)
+        )
+        parts.append(f"{read.SYMBOLS[scheme]} {told}")
+    return read.judged(
+        held,
+        f"averaged over z and n: {'; '.join(parts)} (held if never grows as θ falls, down to ε).",
+    )
+
+
+@claim(
+    "skew-adds-imbalance",
+    "§V-B Q1",
+    figures=["fig7"],
+    says="For both W-C and RR, increasing the skew increases the imbalance.",
+)
+def skew_adds_imbalance(rows):
+    parts, held = [], True
+    for scheme in BOTH:
+        own = read.where(rows["fig7"], grouping=scheme)
+        skews = read.values(own, "zipf")
+        means = [fmean(r["imbalance"] for r in read.where(own, zipf=z)) for z in skews]
+        correlation = read.rank_correlation(list(zip(skews, means, strict=True)))
+        held = held and correlation >= 0.8
+        parts.append(
+            f"{read.SYMBOLS[scheme]} {read.percent(means[0])} at z = {skews[0]}, "
+            f"{read.percent(means[-1])} at z = {skews[-1]}, rank correlation {correlation:.2f}"
+        )
+    return read.judged(
+        held,
+        f"averaged over θ and n: {'; '.join(parts)} (held if rank correlation of at least 0.8).",
+        "W-C leaves nothing but chance wherever θ ≤ 1/n, at every skew. At θ = 2/n it is uneven where "
+        "keys between 1/n and 2/n stay in the tail and meet there, which is at moderate skew.",
+    )
+
+
+@claim(
+    "wc-ideal-below-1-over-n",
+    "§V-B Q1",
+    figures=["fig7"],
+    says="W-C achieves ideal load balance for any threshold θ ≤ 1/n.",
+)
+def wc_ideal_below_1_over_n(rows):
+    own = [row for row in read.where(rows["fig7"], grouping=read.W_C) if row[SHARE] <= 1]
+    row = read.worst(own, "imbalance")
+    good = sum(r["imbalance"] <= read.IDEAL for r in own)
+    return read.judged(
+        good == len(own),
+        f"at most {read.percent(row['imbalance'])} ({_setting(row)}); at most ε in {good} of "
+        f"{len(own)} settings (held if all; ε = 0.01 %).",
+        "At θ = 1/n a key may stay in the tail with almost 1/n of the stream, and two such keys may "
+        "share their two workers.",
+    )
+
+
+@claim(
+    "wc-low-at-1-over-n",
+    "§V-B Q1",
+    figures=["fig7"],
+    says="A threshold of 1/n is enough for W-C to achieve low imbalance in any setting of skew and "
+    "scale.",
+)
+def wc_low_at_1_over_n(rows):
+    row = read.worst(read.where(rows["fig7"], grouping=read.W_C, **{SHARE: 1}), "imbalance")
+    return read.judged(
+        row["imbalance"] < read.LOW,
+        f"at most {read.percent(row['imbalance'])} ({_setting(row)}; held if below 0.1 %).",
+        "A key may stay in the tail with almost 1/n of the stream, and two such keys may share their "
+        "two workers.",
+    )
+
+
+@claim(
+    "rr-not-ideal-at-high-skew",
+    "§V-B Q1",
+    figures=["fig7"],
+    says="RR does not reach ideal balance at high skew for all those thresholds: it exhibits a larger "
+    "gradient of results than W-C.",
+)
+def rr_not_ideal_at_high_skew(rows):
+    spread = {}
+    for scheme in BOTH:
+        own = [
+            row
+            for row in read.where(rows["fig7"], grouping=scheme)
+            if row[SHARE] <= 1 and row["zipf"] >= HIGH
+        ]
+        found = [row["imbalance"] for row in own]
+        spread[scheme] = (min(found), max(found))
+    (w_least, w_most), (r_least, r_most) = spread[read.W_C], spread[read.RR]
+    return read.judged(
+        r_most - r_least > w_most - w_least and r_most > read.IDEAL,
+        f"θ ≤ 1/n, z ≥ {HIGH}: RR from {read.percent(r_least)} to {read.percent(r_most)}, W-C from "
+        f"{read.percent(w_least)} to {read.percent(w_most)} (held if RR's range is wider and leaves "
+        "ε).",
+    )
+
+
+# "This behavior is more evident at larger scales, where RR starts generating imbalance even under
+# modest levels of skew": there already under modest skew, and so earlier than at small scales.
+@claim(
+    "rr-gives-way-earlier-at-scale",
+    "§V-B Q1",
+    figures=["fig7"],
+    says="At larger scales RR starts generating imbalance even under modest levels of skew.",
+)
+def rr_gives_way_earlier_at_scale(rows):
+    own = [row for row in read.where(rows["fig7"], grouping=read.RR) if row[SHARE] <= 1]
+    first = {
+        n: min(
+            (row["zipf"] for row in own if row["workers"] == n and row["imbalance"] > read.IDEAL),
+            default=float("inf"),
+        )
+        for n in read.values(own, "workers")
+    }
+    told = ", ".join(f"n = {n}: {'never' if z == float('inf') else z}" for n, z in first.items())
+    few = min(z for n, z in first.items() if n <= 10)
+    many = max(z for n, z in first.items() if n >= 50)
+    return read.judged(
+        many <= MODEST and many < few,
+        f"θ ≤ 1/n: smallest z with more than ε: {told} (held if on 50 and 100 workers at most "
+        f"{MODEST}, and below what it is on 5 and 10).",
+    )
+
+
+@claim(
+    "wc-beats-rr-at-high-skew",
+    "Fig. 7",
+    figures=["fig7"],
+    says="W-C provides better balance than RR at high skew, especially at larger scale.",
+)
+def wc_beats_rr_at_high_skew(rows):
+    high = [row for row in rows["fig7"] if row["zipf"] >= HIGH]
+    table = {}
+    for row in high:
+        at = (row["workers"], row[SHARE], row["zipf"])
+        table.setdefault(at, {})[row["grouping"]] = row["imbalance"]
+    better = [pair[read.W_C] <= max(pair[read.RR], read.IDEAL) for pair in table.values()]
+    gap = {
+        n: fmean(p[read.RR] - p[read.W_C] for at, p in table.items() if at[0] == n)
+        for n in read.values(high, "workers")
+    }
+    told = ", ".join(f"n = {n}: {read.percent(value)}" for n, value in gap.items())
+    gaps = list(gap.values())
+    return read.judged(
+        all(better) and gaps[-1] > gaps[0],
+        f"z ≥ {HIGH}: W-C is not worse in {sum(better)} of {len(better)} settings; RR's imbalance "
+        f"minus W-C's: {told} (held if never worse, and the gap is larger on 100 workers than on 5).",
+        "RR's imbalance is of the order of what the tail brings to one worker, and that is a share of "
+        "the stream which falls as 1/n: in absolute terms the gap shrinks with n. Relative to the "
+        "average load 1/n it does not.",
+    )
+
+
+@claim(
+    "wc-and-rr-same-memory",
+    "Fig. 7",
+    figures=["fig7"],
+    says="W-C has the same memory overhead as RR.",
+)
+def wc_and_rr_same_memory(rows):
+    table = {}
+    for row in rows["fig7"]:
+        at = (row["workers"], row[SHARE], row["zipf"])
+        table.setdefault(at, {})[row["grouping"]] = row["replicas"]
+    ratio = {at: pair[read.W_C] / pair[read.RR] for at, pair in table.items()}
+    (n, share, z), far = max(ratio.items(), key=lambda item: abs(item[1] - 1))
+    return read.judged(
+        abs(far - 1) <= 0.1,
+        f"replicas of W-C ÷ replicas of RR: between {min(ratio.values()):.2f} and "
+        f"{max(ratio.values()):.2f}; furthest from 1 at θ = {_theta(share)}, n = {n}, z = {z} (held if "
+        "within 10 % in every setting).",
+        "The head costs both the same. Where RR fails to balance, the less loaded of a tail key's two "
+        "workers is always the same one, and the key stays there; W-C's tail uses both.",
+    )
+
+
+@claim(
+    "most-thresholds-satisfy",
+    "§III-A",
+    figures=["fig7"],
+    says="Most thresholds between 1/(5n) and 2/n provide a satisfactory level of imbalance.",
+)
+def most_thresholds_satisfy(rows):
+    own = [row for row in read.where(rows["fig7"], grouping=read.W_C) if row[SHARE] >= 0.2]
+    most = {
+        share: max(row["imbalance"] for row in read.where(own, **{SHARE: share}))
+        for share in read.values(own, SHARE)
+    }
+    told = ", ".join(f"θ = {_theta(s)}: {read.percent(value)}" for s, value in most.items())
+    good = sum(value < read.LOW for value in most.values())
+    return read.judged(
+        good > len(most) / 2,
+        f"W-C's largest imbalance over z and n: {told} (held if below 0.1 % for more than half of "
+        "them).",
+    )
+
+
+def _loads(rows, scheme):
+    """Head, tail and total load of each worker, the busiest first."""
+    own = read.where(rows["fig8"], grouping=scheme)
+    parts = {
+        part: [row["load"] for row in sorted(read.where(own, part=part), key=lambda r: r["worker"])]
+        for part in ("head", "tail")
+    }
+    total = [h + t for h, t in zip(parts["head"], parts["tail"], strict=True)]
+    return parts["head"], parts["tail"], total
+
+
+def _list(loads):
+    return " ".join(f"{load:.4f}" for load in loads)
+
+
+@claim(
+    "pkg-overloads-two-workers",
+    "§V-B Q1",
+    figures=["fig8"],
+    says="In PKG the most frequent key overloads the two workers that handle it.",
+)
+def pkg_overloads_two_workers(rows):
+    _, _, total = _loads(rows, read.PKG)
+    fair = 1 / len(total)
+    over = sum(load > fair + read.LOW for load in total)
+    return read.judged(
+        over == 2,
+        f"loads {_list(total)} against 1/n = {fair:.4f}: {over} workers above it (held if two).",
+    )
+
+
+@claim(
+    "wc-mixes-head-and-tail",
+    "§V-B Q1",
+    figures=["fig8"],
+    says="W-C mixes head and tail across all workers and achieves ideal load balance.",
+)
+def wc_mixes_head_and_tail(rows):
+    head, tail, total = _loads(rows, read.W_C)
+    away = max(abs(load - 1 / len(total)) for load in total)
+    return read.judged(
+        away <= read.IDEAL and min(head) > 0 and min(tail) > 0,
+        f"head {_list(head)}, tail {_list(tail)}; totals within {read.percent(away)} of 1/n (held if "
+        "within ε = 0.01 %, both parts everywhere).",
+    )
+
+
+@claim(
+    "rr-splits-head-evenly-only",
+    "§V-B Q1",
+    figures=["fig8"],
+    says="RR splits the head evenly across the workers but falls short of perfect balance.",
+)
+def rr_splits_head_evenly_only(rows):
+    head, _, total = _loads(rows, read.RR)
+    uneven, away = max(head) - min(head), max(total) - 1 / len(total)
+    return read.judged(
+        uneven <= read.LOW and away > read.IDEAL,
+        f"head {_list(head)} (range {read.percent(uneven)}), totals {_list(total)}: imbalance "
+        f"{read.percent(away)} (held if range at most 0.1 %, imbalance above ε = 0.01 %).",
+    )
+
+
+def _choices(rows):
+    """One row a setting: Figure 9 has three."""
+    return read.where(rows["fig9"], which="Min-d")
+
+
+@claim(
+    "d-close-to-minimum",
+    "§V-B Q2",
+    figures=["fig9"],
+    says="The d of D-C is very close to the smallest that matches the balance of W-C, in all cases.",
+)
+def d_close_to_minimum(rows):
+    off = {
+        (r["workers"], r["zipf"]): (r["picked"] - r["smallest"]) / r["workers"]
+        for r in _choices(rows)
+    }
+    (n, z), far = max(off.items(), key=lambda item: abs(item[1]))
+    mean = fmean(abs(value) for value in off.values())
+    return read.judged(
+        abs(far) <= 0.1,
+        f"D-C's d minus the smallest, as a share of n: {read.percent(mean)} away on average, at most "
+        f"{read.percent(far)} (n = {n}, z = {z}; held if within 10 % of n in all settings).",
+        read.COLLISIONS,
+    )
+
+
+@claim(
+    "d-slightly-above-minimum",
+    "§V-B Q2",
+    figures=["fig9"],
+    says="In all cases D-C uses a d slightly larger than the minimum.",
+)
+def d_slightly_above_minimum(rows):
+    own = _choices(rows)
+    less = [r for r in own if r["picked"] < r["smallest"]]
+    told = ", ".join(
+        f"{r['picked']} < {r['smallest']} (n = {r['workers']}, z = {r['zipf']})" for r in less[:4]
+    )
+    below = sum(r["formula"] < r["smallest"] for r in own)
+    return read.judged(
+        not less,
+        f"D-C's d is below the smallest in {len(less)} of {len(own)} settings (d by the formula: in "
+        f"{below}){': ' + told if told else ''} (held if in none, equality allowed).",
+        "Proposition 4.1 is a necessary condition, a lower bound: a d that satisfies it need not be "
+        "enough, and with some hash functions it is not. " + read.COLLISIONS,
+    )

@@ -1,0 +1,138 @@
+"""Observe: the workers' reports of a batch as numbers, and as what the next batch should know."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from evenflow.model import KeyCounts, Plan
+from evenflow.state.segments import Segment
+
+REMEMBERED = 1024  #: so many hot keys a plan carries
+SHOWN = 10
+
+
+@dataclass(frozen=True)
+class Reports:
+    """What the tasks of one batch have told."""
+
+    work: tuple[Mapping[str, Any], ...]  #: from those that did the operator's work on rows
+    state: tuple[Mapping[str, Any], ...]  #: from the owners of keys
+
+    @classmethod
+    def read(cls, texts: Iterable[str]) -> Reports:
+        """From JSON."""
+        told = [json.loads(text) for text in texts]
+        state = tuple(r for r in told if r["stage"] == "state")
+        work = tuple(r for r in told if r["stage"] == "work") or tuple(
+            r for r in state if not r["split"]
+        )
+        return cls(work, state)
+
+    @property
+    def rows(self) -> int:
+        return sum(r["rows"] for r in self.work)
+
+    @property
+    def keys(self) -> int:
+        """Distinct keys touched."""
+        return sum(r["keys"] for r in self.state)
+
+    def hot(self) -> list[dict[str, Any]]:
+        """The most frequent keys, hottest first, with bounds: a worker that does not list a key may
+        have had as many of its rows as its least frequent listed one."""
+        lower: dict[int, int] = {}
+        listed_floor: dict[int, int] = {}
+        names: dict[int, str] = {}
+        for report in self.work:
+            for text, rows, name in report["top"]:
+                fingerprint = int(text)
+                lower[fingerprint] = lower.get(fingerprint, 0) + rows
+                listed_floor[fingerprint] = listed_floor.get(fingerprint, 0) + report["floor"]
+                names[fingerprint] = name
+        floors = sum(report["floor"] for report in self.work)
+        ordered = sorted(lower, key=lambda k: (-lower[k], k))
+        return [
+            {
+                "key": names[k],
+                "fingerprint": str(k),
+                "lower": lower[k],
+                "upper": lower[k] + floors - listed_floor[k],
+            }
+            for k in ordered
+        ]
+
+
+def remembered(before: KeyCounts, hot: list[dict[str, Any]], rows: int) -> KeyCounts:
+    """What is known of the hot keys after another batch: the past counts half."""
+    counts = {key: count // 2 for key, count in before.counts.items()}
+    for key in hot:
+        fingerprint = int(key["fingerprint"])
+        counts[fingerprint] = counts.get(fingerprint, 0) + key["lower"]
+    kept = sorted((k for k in counts if counts[k]), key=lambda k: (-counts[k], k))[:REMEMBERED]
+    return KeyCounts({k: counts[k] for k in kept}, before.total // 2 + rows)
+
+
+def batch_metrics(
+    batch: int,
+    plan: Plan,
+    reports: Reports,
+    segments: Iterable[Segment],
+    durations: Mapping[str, float],
+    tasks: int,
+) -> dict[str, Any]:
+    """One batch as numbers.
+
+    `imbalance` is the papers': the fullest worker's share of the rows minus the average's.
+    `replication` is pairs of a worker and a key, over keys. `migrated_keys` and `migrated_bytes` are
+    states that owners took over from others, in this batch.
+    """
+    rows, keys = reports.rows, reports.keys
+    loads = [0] * tasks
+    for report in reports.work:
+        loads[report["worker"]] += report["rows"]
+    replicas = sum(r["keys"] for r in reports.work)
+    state_bytes: dict[int, int] = {}
+    for segment in segments:
+        state_bytes[segment.owner] = state_bytes.get(segment.owner, 0) + segment.bytes
+    return {
+        "batch": batch,
+        "scheme": plan.scheme,
+        "reason": plan.reason,
+        "epoch": plan.epoch,
+        "rows": rows,
+        "keys": keys,
+        "imbalance": max(loads) / rows - 1 / tasks if rows else 0.0,
+        "max_over_average": max(loads) * tasks / rows if rows else 1.0,
+        "replicas": replicas,
+        "replication": replicas / keys if keys else 1.0,
+        "state_bytes": sum(state_bytes.values()),
+        "migrated_keys": sum(r["moved_keys"] for r in reports.state),
+        "migrated_bytes": sum(r["moved_bytes"] for r in reports.state),
+        "table_size": len(plan.table.entries),
+        "hot_keys": reports.hot()[:SHOWN],
+        "workers": [
+            {
+                "worker": r["worker"],
+                "rows": r["rows"],
+                "keys": r["keys"],
+                "seconds": r["seconds"],
+                "update_seconds": r["update_seconds"],
+                "started": r["started"],
+            }
+            for r in sorted(reports.work, key=lambda r: r["worker"])
+        ],
+        "owners": [
+            {
+                "owner": r["worker"],
+                "keys": r["keys"],
+                "seconds": r["seconds"],
+                "write_seconds": r["write_seconds"],
+                "state_bytes": state_bytes.get(r["worker"], 0),
+            }
+            for r in sorted(reports.state, key=lambda r: r["worker"])
+        ],
+        "durations": dict(durations),
+    }

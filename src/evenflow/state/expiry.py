@@ -1,0 +1,92 @@
+"""State that expires: rows that a column gives a last moment, and segments that hold none after it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from evenflow.state.segments import (
+    FINGERPRINT,
+    Place,
+    Segment,
+    numbers_of,
+    open_segment,
+)
+
+
+class Expiry(NamedTuple):
+    """Which rows have expired: those whose `column` is at most `watermark`.
+
+    Example:
+        >>> rows = pa.table({"k1": [5, 7]})
+        >>> Expiry("k1", 5).alive(rows).to_pylist(), Expiry("k1", None).alive(rows).num_rows
+        ([{'k1': 7}], 2)
+    """
+
+    column: str
+    watermark: int | None  #: None: nothing has
+
+    def alive(self, rows: pa.Table) -> pa.Table:
+        """The rows that have not expired."""
+        if self.watermark is None:
+            return rows
+        keep = numbers_of(rows, self.column) > self.watermark
+        return rows if keep.all() else rows.filter(pa.array(keep))
+
+
+def unexpired(segments: Iterable[Segment], watermark: int | None) -> tuple[Segment, ...]:
+    """The segments that have a row left. Nothing is read."""
+    return tuple(
+        segment
+        for segment in segments
+        if watermark is None or segment.expires is None or segment.expires[1] > watermark
+    )
+
+
+def rows_expiring(
+    directory: str | Path,
+    segments: Sequence[Segment],
+    column: str,
+    between: tuple[int | None, int],
+    settled: Callable[[Segment], bool],
+    place: Place,
+    owner: int,
+) -> list[pa.Table]:
+    """The rows of an owner that expire after the first moment and until the second.
+
+    Guarantee: only segments are read whose rows' expiry overlaps; of one that may hold other owners'
+    rows, only the blocks with rows of this one. Rows of one key may come in several versions.
+
+    Parameters:
+        directory: where segments lie.
+        segments: those of a manifest.
+        column: the key column that says when a row expires.
+        between: the moments; None for the beginning of time.
+        settled: whether what counts in a segment is its own owner's.
+        place: who owns a key now.
+        owner: whose rows are wanted.
+    """
+    after, until = between
+    found = []
+    for segment in segments:
+        if segment.expires is None or segment.expires[0] > until:
+            continue
+        if after is not None and segment.expires[1] <= after:
+            continue
+        if settled(segment) and segment.owner != owner:
+            continue
+        with open_segment(directory, segment) as container:
+            prints = container.fingerprints()
+            (own,) = np.nonzero(place(prints) == owner)
+            prints, rows = prints[own], container.take(own)
+        ends = numbers_of(rows, column)
+        expiring = ends <= until
+        if after is not None:
+            expiring &= ends > after
+        rows = rows.add_column(0, FINGERPRINT, pa.array(prints.view(np.int64)))
+        found.append(rows.filter(pa.array(expiring)))
+    return found

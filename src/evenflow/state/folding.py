@@ -1,0 +1,90 @@
+"""Folding: segments of one owner put together, so that there are few of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from evenflow.state.expiry import Expiry
+from evenflow.state.key_values import first_of_each
+from evenflow.state.segments import (
+    VERSION,
+    Place,
+    Segment,
+    checked,
+    fingerprints_in,
+    key_columns,
+    numbers_of,
+    read_segment,
+)
+
+
+def fold(
+    directory: str | Path,
+    segments: Sequence[Segment],
+    new_table: pa.Table,
+    expiry: Expiry | None = None,
+    placements: Mapping[int, Place] | None = None,
+) -> tuple[pa.Table, list[Segment]]:
+    """The rows of the next segment of an owner, and the segments that it takes the place of.
+
+    From the newest to the oldest, a segment is folded in while it has at most twice the rows gathered
+    so far (the logarithmic method).
+
+    Guarantee: every segment that stays has more than twice the rows of the next newer one, so n rows
+    lie in at most log₂ n + 1 segments, and a row is written again O(log n) times. Of each key the
+    newest version stays; nothing else is lost, but for what has expired or moved away.
+
+    Parameters:
+        directory: where segments lie.
+        segments: those of one owner.
+        new_table: the rows of this batch, as for `write_segment`.
+        expiry: which rows of the segments to leave out.
+        placements: epoch → owners now, to leave out the rows that other owners have taken over.
+    """
+    tables, consumed, rows = [checked(new_table)], [], new_table.num_rows
+    for segment in sorted(segments, key=lambda segment: -segment.highest_batch):
+        if segment.rows > 2 * rows:
+            break
+        old = _kept(read_segment(directory, segment), segment, placements)
+        tables.append(old if expiry is None else expiry.alive(old))
+        consumed.append(segment)
+        rows += segment.rows
+    return (newest(pa.concat_tables(tables)) if consumed else tables[0]), consumed
+
+
+def _kept(table: pa.Table, segment: Segment, placements: Mapping[int, Place] | None) -> pa.Table:
+    if placements is None:
+        return table
+    prints = fingerprints_in(table)
+    owned = [placements[epoch](prints) == segment.owner for epoch in segment.epochs]
+    kept = np.logical_or.reduce(owned)
+    return table if kept.all() else table.filter(pa.array(kept))
+
+
+def newest(table: pa.Table) -> pa.Table:
+    """Of each key the row of the highest version, sorted by fingerprint.
+
+    Example:
+        >>> rows = {"__fingerprint": [7, 7], "__version": [4, 5], "k0": ["a", "a"], "hits": [1, 2]}
+        >>> newest(pa.table(rows)).to_pylist()
+        [{'__fingerprint': 7, '__version': 5, 'k0': 'a', 'hits': 2}]
+    """
+    table = table.combine_chunks()
+    fingerprints, versions = fingerprints_in(table), numbers_of(table, VERSION)
+    order = np.argsort(fingerprints, kind="stable")  # merges sorted runs in one pass each
+    ordered = fingerprints[order]
+    repeats = ordered[1:] == ordered[:-1]
+    (shared,) = np.nonzero(np.append(repeats, False) | np.append(False, repeats))
+    if not len(shared):
+        return table.take(pa.array(order))
+    among = order[shared]
+    among = among[np.lexsort((-versions[among], fingerprints[among]))]
+    order[shared] = among
+    keys = table.select(key_columns(table.column_names)).take(pa.array(among))
+    stays = np.ones(len(order), bool)
+    stays[shared] = first_of_each(fingerprints[among], keys)
+    return table.take(pa.array(order[stays]))

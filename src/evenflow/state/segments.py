@@ -1,0 +1,363 @@
+"""Segments: immutable, sorted, checked files of keyed state, and how they are read together."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from evenflow.model import InputError
+from evenflow.state.container import I64, U64, Container, Encoded
+from evenflow.state.durable import write_whole
+from evenflow.state.errors import explained
+from evenflow.state.key_values import Booleans, equal_keys, matched
+
+FINGERPRINT = "__fingerprint"  #: int64, the bits of the key's fingerprint
+VERSION = "__version"  #: int64, the batch that wrote the row
+
+_NAME = re.compile(r"\d+-(\d+)-[0-9a-f]+\.seg(\..*)?")
+_NEVER = np.iinfo(np.int64).min
+
+Place = Callable[[U64], npt.NDArray[np.int32]]  #: fingerprints → owners
+
+
+@dataclass(frozen=True)
+class Segment:
+    """What a manifest says of a segment.
+
+    Parameters:
+        file: its name in the directory of segments.
+        owner: the worker whose rows it holds.
+        epochs: the placements by which its rows were given to that owner; several after a fold.
+        rows, bytes: its size.
+        checksum: of the whole file (see `container`).
+        lowest_batch, highest_batch: the range of its rows' versions.
+        expires: when its first and its last row expire, for state that does (see `expiry`).
+    """
+
+    file: str
+    owner: int
+    epochs: tuple[int, ...]
+    rows: int
+    bytes: int
+    checksum: int
+    lowest_batch: int
+    highest_batch: int
+    expires: tuple[int, int] | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        plain = {**asdict(self), "epochs": list(self.epochs)}
+        expires = plain.pop("expires")
+        return plain if expires is None else {**plain, "expires": list(expires)}
+
+    @classmethod
+    def from_json(cls, description: Mapping[str, Any]) -> Segment:
+        lists = {
+            name: tuple(description[name]) for name in ("epochs", "expires") if name in description
+        }
+        return cls(**{**description, **lists})
+
+
+def batch_of(name: str) -> int | None:
+    """The batch that wrote a segment file, or an unfinished one; None for any other file.
+
+    Example:
+        >>> batch_of("00003-0000000041-0f9a.seg"), batch_of("notes.txt")
+        (41, None)
+    """
+    match = _NAME.fullmatch(name)
+    return int(match[1]) if match else None
+
+
+def key_columns(names: Sequence[str]) -> list[str]:
+    """The key columns of a state table: k0, k1, … as they follow fingerprint and version.
+
+    Example:
+        >>> key_columns(["__fingerprint", "__version", "k0", "k1", "hits"])
+        ['k0', 'k1']
+    """
+    columns = [name for name in names if name not in (FINGERPRINT, VERSION)]
+    keys: list[str] = []
+    while len(keys) < len(columns) and columns[len(keys)] == f"k{len(keys)}":
+        keys.append(columns[len(keys)])
+    return keys
+
+
+def state_columns(names: Sequence[str]) -> list[str]:
+    """The columns of a state table after fingerprint, version and key."""
+    keys = key_columns(names)
+    return [name for name in names if name not in (FINGERPRINT, VERSION, *keys)]
+
+
+# --- writing -------------------------------------------------------------------------------------
+
+
+def write_segment(
+    directory: str | Path,
+    table: pa.Table,
+    owner: int,
+    epochs: Iterable[int],
+    expires: str | None = None,
+) -> Segment:
+    """Write rows of state as a new segment.
+
+    Guarantee: the file is whole and on the disk when this returns; its name is new, so a task that
+    is run again never meets its former self; until a manifest names it, it does not count.
+
+    Parameters:
+        directory: where segments lie.
+        table: columns `__fingerprint`, `__version`, the key as `k0`, `k1`, …, then the state, none
+            of whose columns is named like a further key. Rows in any order.
+        owner: the worker that writes.
+        epochs: the placements that gave it these keys.
+        expires: the column that says when a row expires, if there is one.
+
+    Example:
+        >>> import tempfile
+        >>> rows = pa.table({"__fingerprint": [7, -1], "__version": [4, 5], "k0": ["a", "b"],
+        ...                  "hits": [1, 2]})
+        >>> segment = write_segment(tempfile.mkdtemp(), rows, owner=3, epochs=[0])
+        >>> segment.rows, segment.lowest_batch, segment.highest_batch, segment.file[:17]
+        (2, 4, 5, '00003-0000000005-')
+    """
+    directory = Path(directory)
+    table = _in_order(checked(table))
+    versions = numbers_of(table, VERSION)
+    low, high = _range(versions) or (0, 0)
+    name = f"{owner:05d}-{high:010d}-{uuid4().hex}.seg"
+    encoded = Encoded(fingerprints_in(table), table.drop_columns([FINGERPRINT]))
+    with explained("write", directory / name):
+        write_whole(directory / name, encoded.parts())
+    return Segment(
+        file=name,
+        owner=owner,
+        epochs=tuple(sorted(set(epochs))),
+        rows=table.num_rows,
+        bytes=encoded.size,
+        checksum=encoded.checksum,
+        lowest_batch=low,
+        highest_batch=high,
+        expires=None if expires is None else _range(numbers_of(table, expires)),
+    )
+
+
+def _range(numbers: I64) -> tuple[int, int] | None:
+    return (int(numbers.min()), int(numbers.max())) if len(numbers) else None
+
+
+def checked(table: pa.Table) -> pa.Table:
+    """`table` with its columns in the order of the format, each in one chunk."""
+    for name in (FINGERPRINT, VERSION):
+        if name not in table.column_names:
+            raise InputError(f"a state table needs the column {name}; got {table.column_names}")
+        if table.column(name).type != pa.int64() or table.column(name).null_count:
+            raise InputError(f"the column {name} must be int64 without nulls")
+    if len(set(table.column_names)) < table.num_columns:
+        raise InputError(f"two columns of a state table share a name: {table.column_names}")
+    keys = key_columns(table.column_names)
+    if not keys:
+        raise InputError(f"a state table needs key columns k0, k1, …; got {table.column_names}")
+    names = [FINGERPRINT, VERSION, *keys, *state_columns(table.column_names)]
+    for field in table.schema:
+        if pa.types.is_dictionary(field.type):
+            raise InputError(
+                f"the column {field.name} is dictionary-encoded; cast it to {field.type.value_type}"
+            )
+    return _plain(table.select(names)).combine_chunks()
+
+
+def _plain(table: pa.Table) -> pa.Table:
+    """Without metadata and with every column nullable, so that all segments have one schema."""
+    return table.cast(pa.schema([pa.field(field.name, field.type) for field in table.schema]))
+
+
+def _in_order(table: pa.Table) -> pa.Table:
+    fingerprints = fingerprints_in(table)
+    if np.all(fingerprints[:-1] <= fingerprints[1:]):
+        return table
+    return table.take(pa.array(np.argsort(fingerprints, kind="stable")))
+
+
+def numbers_of(table: pa.Table, column: str) -> I64:
+    numbers: I64 = table.column(column).to_numpy()
+    return numbers
+
+
+def fingerprints_in(table: pa.Table) -> U64:
+    return numbers_of(table, FINGERPRINT).view(np.uint64)
+
+
+# --- reading -------------------------------------------------------------------------------------
+
+
+def open_segment(directory: str | Path, segment: Segment) -> Container:
+    """Open a segment, and make sure that it is the one that was committed."""
+    return Container(Path(directory) / segment.file, segment.checksum, segment.bytes)
+
+
+def read_segment(directory: str | Path, segment: Segment) -> pa.Table:
+    """All rows of a segment, sorted by fingerprint, every byte of the file checked."""
+    with open_segment(directory, segment) as container:
+        fingerprints, rows = container.read()
+    return rows.add_column(0, FINGERPRINT, pa.array(fingerprints.view(np.int64)))
+
+
+class _Answers:
+    """The newest row found so far for every key that was asked for."""
+
+    def __init__(self, fingerprints: U64, keys: pa.Table) -> None:
+        if len(fingerprints) != keys.num_rows:
+            raise InputError(f"{len(fingerprints)} fingerprints for {keys.num_rows} keys")
+        self._fingerprints = fingerprints
+        self._keys = keys
+        self.version = np.full(len(fingerprints), _NEVER)
+        self.owner = np.full(len(fingerprints), -1)  #: who has written the row
+        self._place = np.full(len(fingerprints), -1)
+        self._found: list[pa.Table] = []
+        self._n_found = 0
+
+    def search(self, container: Container, wanted: I64, owner: int) -> None:
+        """Look for the keys of the numbers `wanted` in one more segment, which is `owner`'s."""
+        names = container.schema.names
+        keys, state = key_columns(names), state_columns(names)
+        if len(keys) != self._keys.num_columns:
+            raise InputError(
+                f"{container.path} has {len(keys)} key columns, but {self._keys.num_columns} were "
+                "looked up; start a new checkpoint for a new key"
+            )
+        prints = np.unique(self._fingerprints[wanted])
+        if len(prints) < len(wanted):
+            # Windows of a key share its fingerprint. Asked for one by one, each would be compared
+            # with all that is stored of the key; so read those once, and match them by value.
+            rows = container.take(container.find(prints).row)
+            query, place = matched(self._keys.take(pa.array(wanted)), rows.select(keys))
+            query, rows = wanted[query], rows.take(pa.array(place))
+            same = np.ones(len(query), bool)
+        else:
+            hits = container.find(self._fingerprints[wanted])
+            rows, query = container.take(hits.row), wanted[hits.query]
+            same = equal_keys(rows.select(keys), self._keys.take(pa.array(query)))
+        version = numbers_of(rows, VERSION)
+        (kept,) = np.nonzero(same & (version > self.version[query]))
+        # The newest of one key comes last, and is the one that stays in the arrays.
+        kept = kept[np.argsort(version[kept], kind="stable")]
+        self.version[query[kept]] = version[kept]
+        self.owner[query[kept]] = owner
+        self._place[query[kept]] = self._n_found + np.arange(len(kept))
+        self._n_found += len(kept)
+        self._found.append(rows.select(state).take(pa.array(kept)))
+
+    def table(self, schema: pa.Schema) -> tuple[pa.Table, Booleans]:
+        found = self._place >= 0
+        rows = pa.concat_tables([schema.empty_table(), *(t.cast(schema) for t in self._found)])
+        return rows.combine_chunks().take(pa.array(self._place, mask=~found)), found
+
+
+class StateReader:
+    """Committed state, looked up by key.
+
+    Guarantee: the newest row of a key, in whichever epoch and by whichever owner it was written. The
+    cost grows with the keys asked for, not with the keys stored.
+
+    Parameters:
+        directory: where segments lie.
+        segments: those of one manifest.
+        placements: epoch → function from fingerprints to owners, for every epoch of a segment.
+        state_schema: the state columns that are expected; taken from the segments if not given, which
+            needs at least one segment.
+
+    Example:
+        >>> import tempfile
+        >>> directory = tempfile.mkdtemp()
+        >>> row = {"__fingerprint": [7], "__version": [4], "k0": ["a"], "hits": [1]}
+        >>> segment = write_segment(directory, pa.table(row), owner=0, epochs=[0])
+        >>> reader = StateReader(directory, [segment], {0: lambda prints: np.zeros(len(prints), int)})
+        >>> state, found = reader.look_up(np.array([7, 8], np.uint64), pa.table({"k0": ["a", "b"]}))
+        >>> state["hits"].to_pylist(), found.tolist()
+        ([1, None], [True, False])
+    """
+
+    def __init__(
+        self,
+        directory: str | Path,
+        segments: Sequence[Segment],
+        placements: Mapping[int, Place],
+        state_schema: pa.Schema | None = None,
+    ) -> None:
+        missing = {epoch for segment in segments for epoch in segment.epochs} - set(placements)
+        if missing:
+            raise InputError(
+                f"segments were placed in epochs {sorted(missing)}, of which no placement is given"
+            )
+        self._directory = Path(directory)
+        self._segments = sorted(segments, key=lambda segment: -segment.highest_batch)
+        self._placements = placements
+        self._schema = state_schema
+
+    def look_up(self, fingerprints: U64, keys: pa.Table) -> tuple[pa.Table, Booleans]:
+        """The state of every key, in order, nulls where it has none; and whether it has one."""
+        state, writer = self.found(fingerprints, keys)
+        return state, writer >= 0
+
+    def found(self, fingerprints: U64, keys: pa.Table) -> tuple[pa.Table, I64]:
+        """The state of every key, in order, nulls where it has none; and the owner that has written
+        it, or -1."""
+        answers = _Answers(fingerprints, keys)
+        for segment, mine in self.likely(fingerprints):
+            # Newest segments come first: what is found there needs no look into older ones.
+            (wanted,) = np.nonzero(mine & (answers.version < segment.highest_batch))
+            if len(wanted):
+                with open_segment(self._directory, segment) as container:
+                    answers.search(container, wanted, segment.owner)
+        return answers.table(self.state_schema())[0], answers.owner
+
+    def likely(self, fingerprints: U64) -> Iterator[tuple[Segment, Booleans]]:
+        """Each segment in which some of these may be, newest first, and which."""
+        epochs = {epoch for segment in self._segments for epoch in segment.epochs}
+        owners = {epoch: self._placements[epoch](fingerprints) for epoch in epochs}
+        present = {epoch: set(np.unique(owner).tolist()) for epoch, owner in owners.items()}
+        for segment in self._segments:
+            asked = [epoch for epoch in segment.epochs if segment.owner in present[epoch]]
+            if asked:
+                yield (
+                    segment,
+                    np.logical_or.reduce([owners[epoch] == segment.owner for epoch in asked]),
+                )
+
+    def state_schema(self) -> pa.Schema:
+        """The state columns."""
+        if self._schema is None:
+            if not self._segments:
+                raise InputError("no segment to take the state's columns from; give state_schema")
+            with open_segment(self._directory, self._segments[0]) as container:
+                stored = container.schema
+            self._schema = pa.schema([stored.field(name) for name in state_columns(stored.names)])
+        return self._schema
+
+
+def look_up(
+    directory: str | Path,
+    segments: Sequence[Segment],
+    fingerprints: U64,
+    keys: pa.Table,
+    state_schema: pa.Schema | None = None,
+) -> tuple[pa.Table, Booleans]:
+    """The newest state of every key in any of these segments: `StateReader.look_up` for one owner.
+
+    Parameters:
+        directory: where segments lie.
+        segments: where to look, whoever owns them.
+        fingerprints: of the keys.
+        keys: the key columns, compared by their order.
+        state_schema: the state columns; taken from the segments if not given.
+    """
+    anywhere = [replace(segment, owner=0, epochs=(0,)) for segment in segments]
+    nobody = {0: lambda prints: np.zeros(len(prints), np.int32)}
+    return StateReader(directory, anywhere, nobody, state_schema).look_up(fingerprints, keys)

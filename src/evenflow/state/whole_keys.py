@@ -1,0 +1,89 @@
+"""All that is stored of some keys, of which each may have many rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from evenflow.state.container import I64, U64
+from evenflow.state.folding import newest
+from evenflow.state.key_values import equal_keys
+from evenflow.state.segments import (
+    FINGERPRINT,
+    Place,
+    Segment,
+    StateReader,
+    key_columns,
+    open_segment,
+)
+
+_NUMBER = "__number"  # of the key that was asked for
+
+
+def rows_of_fingerprints(
+    directory: str | Path,
+    segments: Sequence[Segment],
+    placements: Mapping[int, Place],
+    fingerprints: U64,
+) -> pa.Table | None:
+    """The newest rows of all keys with these fingerprints, as segments hold them; None if there are
+    none.
+
+    Parameters:
+        directory: where segments lie.
+        segments: those of one manifest.
+        placements: epoch → function from fingerprints to owners.
+        fingerprints: of the keys, each once.
+    """
+    found = _found(directory, segments, placements, fingerprints)
+    return None if found is None else found.drop_columns([_NUMBER])
+
+
+def rows_of_keys(
+    directory: str | Path,
+    segments: Sequence[Segment],
+    placements: Mapping[int, Place],
+    fingerprints: U64,
+    keys: pa.Table,
+) -> tuple[I64, pa.Table] | None:
+    """All that is stored of some keys: (numbers of the keys, rows); None if there is nothing.
+
+    Guarantee: the cost grows with the rows of the keys that are asked for, not with the rows stored.
+    Of a row that lies in several segments, because its key has moved, one version comes.
+
+    Parameters:
+        directory: where segments lie.
+        segments: those of one manifest.
+        placements: epoch → function from fingerprints to owners.
+        fingerprints: of the keys.
+        keys: the key columns, fewer than the stored rows have: the first of theirs.
+    """
+    found = _found(directory, segments, placements, fingerprints)
+    if found is None:
+        return None
+    number = found.column(_NUMBER).to_numpy()
+    stored = key_columns(found.column_names)[: keys.num_columns]
+    same = equal_keys(found.select(stored), keys.take(pa.array(number)))
+    return number[same], found.drop_columns([_NUMBER]).filter(pa.array(same))
+
+
+def _found(
+    directory: str | Path,
+    segments: Sequence[Segment],
+    placements: Mapping[int, Place],
+    fingerprints: U64,
+) -> pa.Table | None:
+    parts = []
+    for segment, mine in StateReader(directory, segments, placements).likely(fingerprints):
+        (wanted,) = np.nonzero(mine)
+        with open_segment(directory, segment) as container:
+            hits = container.find(fingerprints[wanted])
+            rows = container.take(hits.row)
+        number = wanted[hits.query]
+        rows = rows.add_column(0, FINGERPRINT, pa.array(fingerprints[number].view(np.int64)))
+        parts.append(rows.append_column(_NUMBER, pa.array(number)))
+    table = newest(pa.concat_tables(parts)) if parts else None
+    return table if table is not None and table.num_rows else None

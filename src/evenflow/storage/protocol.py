@@ -1,0 +1,73 @@
+"""What the state needs of a place to keep bytes, and nothing more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+
+class Lock(Protocol):
+    """Held by one process at a time."""
+
+    def release(self) -> None:
+        """Let others in. A second call does nothing."""
+        ...
+
+
+class Storage(Protocol):
+    """Objects of bytes, each under a name such as `segments/00003-0000000005-0f9a.seg`.
+
+    A storage is a frozen, picklable value: tasks on other machines get a copy of it. Names are relative,
+    with `/` between their parts. Nothing above this protocol knows which kind of store it is.
+
+    Guarantee: an object is there whole or not at all, whoever reads it and whenever the writer dies, and
+    it is durable once `put` or `create` has returned.
+
+    Errors: `FileNotFoundError` for a name that is not there, any other `OSError` where the store fails.
+    """
+
+    def where(self, name: str = "") -> str:
+        """The full address of a name, for messages and for programs that read it themselves."""
+        ...
+
+    def size(self, name: str) -> int:
+        """How many bytes an object has."""
+        ...
+
+    def read(self, name: str) -> bytes:
+        """The whole object."""
+        ...
+
+    def read_ranges(self, name: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+        """Some (start, end) ranges of an object, as few requests as the store allows.
+
+        A range that goes past the end of the object comes back short.
+        """
+        ...
+
+    def put(self, name: str, parts: Iterable[bytes | memoryview]) -> None:
+        """Write an object, in place of one that may be there."""
+        ...
+
+    def create(self, name: str, content: bytes) -> bool:
+        """Write an object unless one of that name is there; whether it is ours now.
+
+        Guarantee: of several callers with different contents, exactly one gets True. A create whose
+        reply was lost is recognised as one's own: if the object has this very content, that is True.
+        """
+        ...
+
+    def list(self, prefix: str) -> list[str]:
+        """The names that begin with `prefix`, in order, however deep; no unfinished ones."""
+        ...
+
+    def delete(self, name: str) -> None:
+        """Remove an object; nothing happens if it is not there."""
+        ...
+
+    def lock(self, name: str, holder: str) -> Lock:
+        """Keep all others out until released or until this process ends, however it ends.
+
+        Raises `BlockingIOError` with the present holder's description if somebody has it.
+        """
+        ...

@@ -1,0 +1,474 @@
+"""The ordered consumer on a real broker: order and exactly-once effects, whatever happens to it."""
+
+import json
+import time
+from dataclasses import replace
+from types import SimpleNamespace
+from uuid import uuid4
+
+import pytest
+
+from evenflow.model import InputError
+from evenflow.ordering import Writer
+from order_checker import check
+
+pytest.importorskip("confluent_kafka")
+
+from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from evenflow.cli.app import main
+from evenflow.kafka.consumer import ConsumerConfig, ConsumerStopped, OrderedConsumer
+from evenflow.kafka.consumer_reference import CountPerKey
+from evenflow.kafka.consumer_transaction import Aborted
+from evenflow_lab.benchmarks.ordering import Run, all_outputs, run
+
+pytestmark = pytest.mark.slow  # a broker, and consumer processes
+
+PARTITIONS = 3
+
+
+class _Topic:
+    """A data topic of a test's own, its writer, and what was sent."""
+
+    def __init__(self, broker):
+        self.bootstrap = broker.bootstrap
+        self.name = f"t-{uuid4().hex[:10]}"
+        self.output, self.group = f"{self.name}-output", f"{self.name}-group"
+        self.admin = AdminClient({"bootstrap.servers": self.bootstrap})
+        made = self.admin.create_topics(
+            [NewTopic(self.name, PARTITIONS, 1), NewTopic(self.output, 2, 1)]
+        )
+        for one in made.values():
+            one.result(30)
+        self.writer = Writer(1, PARTITIONS, home=lambda key: key[0] % PARTITIONS)
+        # Without it, what a topic that is just being made refuses is sent again out of order.
+        self.producer = Producer({"bootstrap.servers": self.bootstrap, "enable.idempotence": True})
+        self.sent, self.appended = {}, 0
+
+    def message(self, key, times=1):
+        for _ in range(times):
+            number = self.sent.get(key, 0)
+            self.sent[key] = number + 1
+            self.append(self.writer.message(key, b"%d" % number))
+
+    def move(self, key, to):
+        for record in self.writer.move(key, to):
+            self.append(record)
+
+    def append(self, record):
+        self.appended += 1
+        self.producer.produce(
+            self.name,
+            partition=record.partition,
+            key=record.key,
+            value=record.value,
+            headers=record.headers,
+        )
+
+    def config(self, **given):
+        self.producer.flush(30)
+        return ConsumerConfig(self.bootstrap, self.name, self.group, self.output, **given)
+
+    def outputs(self):
+        return all_outputs(self.bootstrap, self.output)
+
+    def assert_right(self):
+        found = check(self.sent, self.outputs())
+        assert not found.any, found
+        assert found.messages == sum(self.sent.values())
+
+
+@pytest.fixture
+def topic(broker):
+    return _Topic(broker)
+
+
+def _run_until(consumer, condition, seconds=60):
+    end = time.monotonic() + seconds
+    while not condition():
+        consumer.step()
+        assert time.monotonic() < end, consumer.counts
+
+
+def _all_processed(consumer, n):
+    return lambda: consumer.counts.processed >= n
+
+
+def _all_committed(consumer, topic):
+    """All that was sent is read, handled and committed; to process again counts as processed."""
+
+    def condition():
+        works = consumer._works.values()
+        read = sum(max(0, work.next_data) for work in works) == topic.appended
+        return read and not consumer.held and not any(work.changed for work in works)
+
+    return condition
+
+
+def test_moves_back_and_forth_and_moves_without_later_messages(topic):
+    for i in range(30):
+        topic.message(b"a", 3)
+        topic.move(b"a", i % PARTITIONS)
+        topic.message(b"b")
+        topic.move(b"b", (i * 2) % PARTITIONS)
+        topic.move(b"never sent", i % PARTITIONS)
+    topic.message(b"a")
+    consumer = OrderedConsumer(topic.config(), CountPerKey())
+    moves = topic.writer.epoch
+    consumer.run(60, until=_all_processed(consumer, sum(topic.sent.values())))
+    topic.assert_right()
+    assert consumer.counts.keys_sent <= moves
+    assert consumer.counts.keys_received > 20
+
+
+def test_the_next_owner_goes_on_with_states_and_waiting_messages(topic):
+    topic.message(b"a", 3)
+    topic.message(b"b", 2)
+    source = topic.writer.home(b"a")
+    target = (source + 1) % PARTITIONS
+    last, first = topic.writer.move(b"a", target)
+    topic.append(first)  # the old partition does not know yet
+    topic.message(b"a", 4)
+    consumer = OrderedConsumer(topic.config(), CountPerKey())
+    _run_until(consumer, lambda: consumer.held == 4 and consumer.counts.processed == 5)
+    consumer.close()
+    topic.append(last)
+    second = OrderedConsumer(topic.config(), CountPerKey())
+    _run_until(second, lambda: second.held == 4)  # read back, not read again
+    second.run(60, until=_all_processed(second, 4))
+    topic.assert_right()
+    assert second.counts.duplicates == 0
+
+
+def test_what_the_writer_writes_again_is_dropped(topic):
+    for i in range(5):
+        topic.message(b"a", 2)
+        topic.move(b"a", i % PARTITIONS)
+    again = Writer(1, PARTITIONS, home=topic.writer.home)
+    for i in range(5):
+        records = [again.message(b"a", b"%d" % number) for number in (2 * i, 2 * i + 1)]
+        for record in records + again.move(b"a", i % PARTITIONS):
+            topic.append(record)
+    consumer = OrderedConsumer(topic.config(), CountPerKey())
+    counts = consumer.counts
+    consumer.run(60, until=lambda: counts.processed >= 10 and counts.duplicates >= 10 + 2 * 5)
+    topic.assert_right()
+    assert counts.duplicates == 10 + 2 * 5
+
+
+class _Fails(CountPerKey):
+    def handle(self, key, value, state):
+        if value == b"2":
+            raise ZeroDivisionError
+        return super().handle(key, value, state)
+
+
+def test_a_handler_that_fails_leaves_no_effect(topic):
+    topic.message(b"a", 4)
+    consumer = OrderedConsumer(topic.config(commit_interval=30), _Fails())
+    with pytest.raises(ZeroDivisionError):
+        consumer.run(60)
+    assert topic.outputs() == []
+    second = OrderedConsumer(topic.config(), CountPerKey())
+    second.run(60, until=_all_processed(second, 4))
+    topic.assert_right()
+
+
+def test_an_aborted_transaction_is_read_again(topic, monkeypatch):
+    consumer = OrderedConsumer(topic.config(commit_interval=0.01), CountPerKey())
+    commit, fail_at = consumer._transactions.commit, {2, 3, 6}
+    calls = 0
+
+    def sometimes(records, offsets, group):
+        nonlocal calls
+        calls += 1
+        if calls not in fail_at:
+            return commit(records, offsets, group)
+        list(records)
+        raise Aborted("for this test", surely=calls == 3)
+
+    monkeypatch.setattr(consumer._transactions, "commit", sometimes)
+    _run_until(consumer, lambda: consumer.owned == list(range(PARTITIONS)))
+    for i in range(12):
+        topic.message(b"a", 5)
+        topic.message(b"b", 5)
+        topic.move(b"a", i % PARTITIONS)
+        topic.producer.flush(30)
+        consumer.step()
+    all_committed = _all_committed(consumer, topic)
+    _run_until(consumer, lambda: calls > max(fail_at) and all_committed())
+    consumer.close()
+    topic.assert_right()
+    assert consumer.counts.aborts == 3
+
+
+class _Many(CountPerKey):
+    calls = 0
+
+    def handle_many(self, key, values, state):
+        self.calls += 1
+        outputs = []
+        for value in values:
+            state, more = self.handle(key, value, state)
+            outputs += more
+        return state, outputs
+
+
+def test_a_handler_may_take_many_messages_at_once(topic):
+    handler = _Many()
+    for i in range(20):
+        topic.message(b"a", 10)
+        topic.message(b"b", 10)
+        topic.move(b"a", i % PARTITIONS)
+    consumer = OrderedConsumer(topic.config(), handler)
+    consumer.run(60, until=_all_processed(consumer, 400))
+    topic.assert_right()
+    assert 0 < handler.calls < 200
+
+
+def test_a_full_buffer_stops_reading_until_a_done_comes(topic):
+    source = topic.writer.home(b"a")
+    target = (source + 1) % PARTITIONS
+    last, first = topic.writer.move(b"a", target)
+    topic.append(first)
+    topic.message(b"a", 3000)
+    consumer = OrderedConsumer(topic.config(buffer=50), CountPerKey())
+    _run_until(consumer, lambda: consumer.counts.pauses == 1)
+    held = consumer.held
+    for _ in range(20):
+        consumer.step()
+    assert 50 < consumer.held == held < 3000
+    topic.append(last)
+    topic.producer.flush(30)
+    consumer.run(60, until=_all_processed(consumer, 3000))
+    topic.assert_right()
+
+
+def test_a_broker_that_is_killed_and_comes_back(topic, broker):
+    consumer = OrderedConsumer(topic.config(session_timeout=6), CountPerKey())
+    for i in range(6):
+        topic.message(b"a", 20)
+        topic.move(b"a", i % PARTITIONS)
+        topic.producer.flush(30)
+        _run_until(consumer, _all_processed(consumer, 20 * i))
+        if i == 2:
+            broker.kill()
+            broker.restart()
+    consumer.run(90, until=_all_committed(consumer, topic))
+    topic.assert_right()
+
+
+class _Stranger:
+    """A group's consumer that has been shut out, and has not noticed."""
+
+    def __init__(self, consumer, topic):
+        self._consumer = consumer
+        outside = Consumer({"bootstrap.servers": topic.bootstrap, "group.id": topic.group})
+        self.memberid, self.consumer_group_metadata = (
+            outside.memberid,
+            outside.consumer_group_metadata,
+        )
+
+    def __getattr__(self, name):
+        return getattr(self._consumer, name)
+
+
+def test_a_consumer_that_is_not_in_its_group_commits_nothing(topic):
+    topic.message(b"a", 5)
+    consumer = OrderedConsumer(topic.config(commit_interval=30), CountPerKey())
+    _run_until(consumer, _all_processed(consumer, 5))
+    member = consumer._data
+    consumer._data = _Stranger(member, topic)
+    consumer.commit()
+    assert consumer.counts.aborts == 1
+    assert topic.outputs() == []
+    consumer._data = member  # and nothing was forgotten
+    consumer.close()
+    topic.assert_right()
+
+
+def test_kills_rebalances_and_random_moves(broker):
+    figures = run(
+        Run(
+            messages=20_000,
+            keys=300,
+            partitions=6,
+            consumers=2,
+            rate=4_000,
+            seconds_between_faults=3,
+            faults=("kill", "leave"),
+            most_faults=4,
+            replays=5,
+            buffer=500,
+        ),
+        broker,
+    )
+    assert not figures["any_anomaly"], figures
+    assert figures["anomalies"]["messages"] == 20_000
+    assert figures["moves"] > 300
+    assert sum(figures["faults"].values()) >= 2
+
+
+def test_the_checker_catches_consumers_that_do_not_wait(broker):
+    figures = run(
+        Run(
+            messages=10_000,
+            keys=50,
+            consumers=2,
+            seconds_between_faults=0,
+            replays=0,
+            buffering=False,
+        ),
+        broker,
+    )
+    assert figures["anomalies"]["out_of_order"] > 0
+    assert figures["anomalies"]["lost"] == figures["anomalies"]["twice"] == 0
+
+
+def test_a_second_process_with_the_same_name_stops_the_first(topic):
+    config = topic.config(instance="one", commit_interval=0.01)
+    first = OrderedConsumer(config, CountPerKey())
+    _run_until(first, lambda: len(first.owned) == PARTITIONS)
+    second = OrderedConsumer(config, CountPerKey())
+    topic.message(b"a", 10)
+    topic.producer.flush(30)
+    with pytest.raises(ConsumerStopped, match="nothing was lost, start the consumer again"):
+        first.run(60)
+    second.run(60, until=_all_committed(second, topic))
+    topic.assert_right()
+
+
+def test_mistakes_are_named(topic, broker):
+    config = topic.config()
+    with pytest.raises(InputError, match="there is no topic 'nowhere'"):
+        OrderedConsumer(replace(config, topic="nowhere"), CountPerKey())
+    with pytest.raises(InputError, match="there is no topic 'nowhere'"):
+        OrderedConsumer(replace(config, output_topic="nowhere"), CountPerKey())
+    with pytest.raises(InputError, match="at least one message"):
+        replace(config, buffer=0)
+    with pytest.raises(InputError, match="service time"):
+        CountPerKey(-1.0)
+    made = topic.admin.create_topics([NewTopic(f"{topic.name}-other-control", 1, 1)])
+    next(iter(made.values())).result(30)
+    with pytest.raises(InputError, match=r"has 1 partitions and .* has 3"):
+        OrderedConsumer(replace(config, group="other"), CountPerKey())
+
+
+def test_a_log_without_its_head_is_refused(topic):
+    topic.message(b"a", 5)
+    config = topic.config()
+    place = TopicPartition(topic.name, topic.writer.home(b"a"), 3)
+    for cut in topic.admin.delete_records([place]).values():
+        cut.result(30)
+    with pytest.raises(InputError, match=r"the head of .* was deleted"):
+        OrderedConsumer(config, CountPerKey()).run(30)
+    consumer = OrderedConsumer(replace(config, partial_log=True), CountPerKey())
+    consumer.run(60, until=_all_processed(consumer, 2))
+    assert [number for _, number, _ in topic.outputs()] == [3, 4]
+
+
+def test_offsets_that_somebody_moved_are_refused(topic):
+    topic.message(b"a", 5)
+    consumer = OrderedConsumer(topic.config(), CountPerKey())
+    consumer.run(60, until=_all_processed(consumer, 5))
+    from confluent_kafka import ConsumerGroupTopicPartitions
+
+    place = TopicPartition(topic.name, topic.writer.home(b"a"), 2)
+    moved = topic.admin.alter_consumer_group_offsets(
+        [ConsumerGroupTopicPartitions(topic.group, [place])]
+    )
+    next(iter(moved.values())).result(30)
+    with pytest.raises(InputError, match="somebody else moved the group's offsets"):
+        OrderedConsumer(topic.config(), CountPerKey()).run(30)
+
+
+def test_a_state_that_cannot_be_saved_is_named(topic):
+    class Odd:
+        def handle(self, key, value, state):
+            return {1, 2}, []
+
+    topic.message(b"a")
+    with pytest.raises(InputError, match="the state of key b'a' cannot be saved"):
+        OrderedConsumer(topic.config(), Odd()).run(30)
+
+
+def _json(capsys, *arguments):
+    assert main([*arguments, "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_a_consumer_is_at_the_end_when_all_is_read_and_nothing_waits(topic):
+    topic.message(b"a", 2)
+    target = (topic.writer.home(b"a") + 1) % PARTITIONS
+    last, first = topic.writer.move(b"a", target)
+    topic.append(first)  # the old partition does not know yet
+    topic.message(b"a", 3)
+    consumer = OrderedConsumer(topic.config(), CountPerKey())
+    assert not consumer.at_end  # nothing is read, not even which partitions it has
+    _run_until(
+        consumer, lambda: all(work.at_end for work in consumer._works.values()) and consumer.held
+    )
+    assert consumer.owned == list(range(PARTITIONS))
+    assert consumer.held == 3
+    assert not consumer.at_end
+    topic.append(last)
+    topic.producer.flush(30)
+    _run_until(consumer, lambda: consumer.at_end)
+    assert consumer.counts.processed == 5
+    topic.message(b"a")
+    topic.producer.flush(30)
+    _run_until(consumer, lambda: consumer.counts.processed == 6 and consumer.at_end)
+    consumer.close()
+    topic.assert_right()
+
+
+def test_an_end_that_was_read_while_partitions_came_or_went_is_told_again(topic):
+    """Kafka's client says it once for each place where it begins to read."""
+    consumer = OrderedConsumer(topic.config(), CountPerKey())
+    _run_until(consumer, lambda: consumer.at_end)
+    end = KafkaError(KafkaError._PARTITION_EOF)
+    for partition, work in consumer._works.items():
+        work.at_end = False
+        consumer._read_again(
+            [SimpleNamespace(error=lambda: end, partition=lambda p=partition: p)], []
+        )
+    assert not consumer.at_end
+    _run_until(consumer, lambda: consumer.at_end)
+    consumer.close()
+
+
+def test_consume_and_lag_from_the_command_line(topic, capsys):
+    topic.message(b"a", 4)
+    topic.move(b"a", (topic.writer.home(b"a") + 1) % PARTITIONS)
+    topic.message(b"a", 2)
+    where = ("--topic", topic.name, "--bootstrap", topic.config().bootstrap)
+    where += ("--group", topic.group)
+    before = _json(capsys, "lag", *where)
+    assert before["messages"] == topic.appended == 8
+    assert all(0 <= line["seconds"] < 600 for line in before["partitions"])
+    assert before["seconds"] > 0
+    assert [line["offset"] for line in before["partitions"]] == [None] * PARTITIONS
+    told = _json(
+        capsys,
+        *("consume", *where, "--output-topic", topic.output),
+        *("--service-time", "2ms", "--idle", "1s", "--for", "60s"),
+    )
+    assert told["processed"] == 6
+    assert told["keys_sent"] == told["keys_received"] == 1
+    topic.assert_right()
+    after = _json(capsys, "lag", *where)
+    assert after["messages"] == 0
+    assert after["seconds"] == 0
+    assert main(["lag", *where]) == 0
+    assert "all" in capsys.readouterr().out
+    assert main(["consume", *where, "--idle", "1s"]) == 0
+    assert "0 messages in" in capsys.readouterr().out
+
+
+def test_mistakes_on_the_command_line_are_one_line(topic, capsys):
+    where = ("--bootstrap", topic.bootstrap)
+    assert main(["lag", "--topic", "nowhere", *where]) == 2
+    assert "there is no topic 'nowhere'" in capsys.readouterr().err
+    assert main(["consume", "--topic", topic.name, *where, "--service-time", "long"]) == 2
+    assert "--service-time" in capsys.readouterr().err

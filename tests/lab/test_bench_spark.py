@@ -1,0 +1,164 @@
+"""`evenflow bench spark`, with sizes that only show that it runs."""
+
+import json
+import subprocess
+import sys
+
+import pyarrow as pa
+import pytest
+
+from evenflow.model import InputError
+from evenflow_lab.benchmarks.spark.catalogue import MEASUREMENTS, chosen
+from evenflow_lab.benchmarks.spark.empty_batch import EmptyBatch
+from evenflow_lab.benchmarks.spark.figure13_14 import SCHEMES, Figure13And14
+from evenflow_lab.benchmarks.spark.fluctuation import CONTESTANTS, Fluctuation
+from evenflow_lab.benchmarks.spark.outcome import as_json
+from evenflow_lab.benchmarks.spark.overhead import Overhead
+from evenflow_lab.benchmarks.spark.per_key import PerKeyWork
+from evenflow_lab.benchmarks.spark.scale_out import ScaleOut
+from evenflow_lab.benchmarks.spark.state_size import StateSize
+from evenflow_lab.benchmarks.spark.tolerance import Tolerance
+from evenflow_lab.workloads.fluctuating import snapshots
+
+TINY = [
+    (Overhead(rows=2000, keys=100, workers=2, rounds=1), 4, 2),
+    (PerKeyWork(keys=40, rows_a_key=2, share=0.5, workers=2, batches=1, rounds=1), 4, 2),
+    (
+        Figure13And14(zipf=(2.0,), workers=2, messages=20, sources=2, batches=1, rounds=1),
+        len(SCHEMES),
+        6,
+    ),
+    (StateSize(keys=(50, 200), rows=10, workers=2, batches=1, rounds=1), 2, 1),
+    (EmptyBatch(workers=2, batches=1, rounds=1), 7, 0),
+    (
+        Fluctuation(
+            workers=2,
+            messages=20,
+            sources=1,
+            interval=1,
+            intervals=1,
+            contestants=(*tuple(CONTESTANTS)[:2], "mixed"),
+            stream=snapshots,
+        ),
+        3,
+        2,
+    ),
+    (ScaleOut(workers=2, messages=20, sources=2, before=1, after=1, stream=snapshots), 6, 0),
+    (
+        Tolerance(
+            thetas=(0.1,),
+            workers=2,
+            words=20,
+            trades=60,
+            batches=1,
+            interval=1,
+            sources=1,
+            text=lambda n, size: [pa.array(["the", "state"] * (size // 2))] * n,
+            stream=snapshots,
+        ),
+        9,
+        0,
+    ),
+]
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.parametrize(("measurement", "figures", "goals"), TINY, ids=lambda v: str(v)[:12])
+def test_every_measurement_runs_and_tells_figures_and_goals(
+    spark, tmp_path, measurement, figures, goals
+):
+    said = []
+    outcome = measurement.measure(spark, str(tmp_path), said.append)
+    assert said
+    answer = json.loads(json.dumps(as_json(measurement, outcome), allow_nan=False))
+    assert set(answer) == {"what", "parameters", "figures", "goals"}
+    assert len(answer["what"]) > 100
+    assert len(answer["figures"]) == figures
+    assert len({tuple(row) for row in answer["figures"]}) == 1
+    assert len(answer["goals"]) == goals
+    for goal in answer["goals"]:
+        bound = goal.get("at_least", goal.get("at_most"))
+        assert goal["held"] == (
+            goal["measured"] >= bound if "at_least" in goal else goal["measured"] <= bound
+        )
+
+
+def test_all_measurements_are_tried_here():
+    assert [type(measurement) for measurement, _, _ in TINY] == list(MEASUREMENTS.values())
+
+
+def test_every_measurement_has_a_quick_and_a_full_size():
+    for kind in MEASUREMENTS.values():
+        assert type(kind.quick()) is type(kind.full()) is kind
+        assert kind.quick() != kind() != kind.full()
+
+
+def test_an_unknown_measurement_is_refused_with_a_hint():
+    assert chosen([]) == list(MEASUREMENTS)
+    with pytest.raises(InputError, match="did you mean 'overhead'"):
+        chosen(["overheat"])
+
+
+WORK = """
+import pickle, sys
+import pyarrow as pa
+work = pickle.loads(bytes.fromhex(sys.argv[1]))
+worker = pa.array([0], pa.int32())
+rows = pa.record_batch({"__evenflow_worker": worker, "__fingerprint": [5], "k": ["a"]})
+assert next(work(iter([rows]))).num_rows == 1
+print("numba" in sys.modules)
+"""
+
+
+def test_work_tasks_start_without_the_compiler():
+    """A worker that does not route must not import numba, which takes longer than many a batch."""
+    import pickle
+
+    import pyarrow as pa
+
+    from evenflow.engine.job import Job
+    from evenflow.engine.work import OwnerWork, SplitWork
+    from evenflow.model.owners import Owners
+    from evenflow.operators import Aggregates, count
+
+    job = Job(("k",), pa.schema([("k", pa.string())]), Aggregates(n=count()), None, 2)
+    for work in (SplitWork(job, Owners(2)), OwnerWork(job, False)):
+        done = subprocess.run(
+            [sys.executable, "-c", WORK, pickle.dumps(work).hex()], capture_output=True, text=True
+        )
+        assert done.stdout.strip() == "False", done.stderr
+
+
+def test_work_tasks_are_sent_no_scheme(monkeypatch):
+    """Unpickling a scheme would import the compiler."""
+    import pyarrow as pa
+
+    from evenflow.engine.job import Job
+    from evenflow.engine.plans import first_plan
+    from evenflow.grouping import make
+    from evenflow.operators import Aggregates, count
+    from evenflow.spark import control_loop
+
+    sent = []
+
+    class Frame:
+        """Stands in for a DataFrame; remembers the functions of `mapInArrow`."""
+
+        columns = ("k",)
+
+        def __getitem__(self, name):
+            return name
+
+        def __getattr__(self, name):
+            return lambda *arguments, **named: self
+
+        def mapInArrow(self, function, schema):
+            sent.append(function)
+            return self
+
+    monkeypatch.setattr(control_loop, "_shuffled", lambda rows, *rest: rows)
+    job = Job(("k",), pa.schema([("k", pa.string())]), Aggregates(n=count()), make("d-choices"), 2)
+    control_loop.worked(Frame(), job, first_plan(job), make("d-choices"), 0, None)
+    assert len(sent) == 2
+    assert all(function.job.scheme is None for function in sent)

@@ -1,0 +1,415 @@
+"""The engine: the same answer as Spark, whichever scheme, operator and way of running it."""
+
+import datetime as dt
+import math
+import os
+from decimal import Decimal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import evenflow as ef
+from evenflow.engine.job import FINGERPRINT, WORKER
+from evenflow.engine.plans import first_plan
+from evenflow.engine.routing import Route, Router
+from evenflow.grouping import make, schemes
+from evenflow.model import KeyCounts, Workers
+from evenflow.operators import Aggregates, NaiveBayes, on_table
+from evenflow.simulator.sources import Sources
+from evenflow.spark.control_loop import worked
+
+F = pytest.importorskip("pyspark.sql.functions")
+
+pytestmark = pytest.mark.spark
+
+SPLITTING = [name for name, scheme in schemes().items() if scheme.splits_keys]
+ALL = list(schemes())
+
+
+def rows_of(seed, n=2000):
+    """Awkward rows: unicode, null and NaN keys and values, one hot key, many rare ones."""
+    rng = np.random.default_rng(seed)
+    words = ["", "a", "ä", "日本", "a\x00b", "<script>", None, "hot", "hot", "hot"]
+    numbers = [0.0, -0.0, math.nan, math.inf, None, 1.5, -2.25]
+    return pa.table(
+        {
+            "word": pa.array([words[i] for i in rng.integers(0, len(words), n)], pa.string()),
+            "number": pa.array(
+                [numbers[i] for i in rng.integers(0, len(numbers), n)], pa.float64()
+            ),
+            "rare": pa.array(rng.integers(0, n, n), pa.int64()),
+            "value": pa.array([None if i % 7 == 0 else int(i) for i in rng.integers(-50, 50, n)]),
+            "price": pa.array(
+                [Decimal(int(i)) / 100 for i in rng.integers(0, 999, n)], pa.decimal128(9, 2)
+            ),
+            "day": pa.array(
+                [dt.date(2024, 1, 1) + dt.timedelta(int(i)) for i in rng.integers(0, 9, n)]
+            ),
+        }
+    )
+
+
+def in_spark(spark, table, partitions=3):
+    return spark.createDataFrame(table).repartition(partitions)
+
+
+def answers(df):
+    """Rows as a sorted list of comparable texts; NaN and None included."""
+    return sorted(str([_plain(v) for v in row]) for row in df.collect())
+
+
+def _plain(value):
+    if isinstance(value, float):
+        return "nan" if math.isnan(value) else round(value, 9) + 0.0
+    if isinstance(value, (list, tuple)):
+        return [_plain(v) for v in value]
+    return value
+
+
+AGGREGATES = {
+    "n": (ef.count(), "count(1)"),
+    "values": (ef.count("value"), "count(value)"),
+    "total": (ef.sum("value"), "sum(value)"),
+    "cost": (ef.sum("price"), "sum(price)"),
+    "average": (ef.mean("value"), "avg(value)"),
+    "least": (ef.min("day"), "min(day)"),
+    "most": (ef.max("number"), "max(number)"),
+    "least_word": (ef.min("word"), "min(word)"),
+    "different": (ef.distinct("value"), "count(distinct value)"),
+}
+
+
+def spark_answer(df, key):
+    return df.groupBy(*key).agg(
+        *(F.expr(text).alias(name) for name, (_, text) in AGGREGATES.items())
+    )
+
+
+@pytest.mark.parametrize("scheme", [*ALL, "auto"])
+def test_batch_gives_the_same_answer_as_spark(spark, scheme):
+    df = in_spark(spark, rows_of(1)).cache()
+    for key in (["word"], ["number", "word"], ["rare"]):
+        found = (
+            ef.keyed(df, key=key)
+            .balance(scheme, workers=4)
+            .aggregate(**{name: aggregate for name, (aggregate, _) in AGGREGATES.items()})
+            .to_df()
+        )
+        assert answers(found) == answers(spark_answer(df, key))
+
+
+@pytest.mark.parametrize("rows", [0, 1], ids=["no rows", "one row"])
+def test_hardly_any_rows(spark, rows):
+    df = in_spark(spark, rows_of(1).slice(0, rows))
+    found = ef.keyed(df, key="word").balance("d-choices", workers=3).aggregate(n=ef.count()).to_df()
+    assert [row.n for row in found.collect()] == [1] * rows
+
+
+def stream_of(spark, directory, table, batches):
+    """A stream with `batches` micro-batches, some of them of one row."""
+    directory.mkdir()
+    cuts = np.linspace(0, table.num_rows, batches + 1).astype(int)
+    cuts[1:3] = [1, 2]
+    for i in range(batches):
+        part = table.slice(cuts[i], cuts[i + 1] - cuts[i])
+        pq.write_table(part, directory / f"{i:03d}.parquet")
+    schema = spark.createDataFrame(table.slice(0, 1)).schema
+    reader = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1)
+    return reader.parquet(str(directory))
+
+
+class Together(ef.Operator):
+    """Several operators on the same rows, so that one stream tries them all."""
+
+    def __init__(self, **parts):
+        self.parts = parts
+
+    def state_schema(self, rows):
+        return self._fields(lambda part: part.state_schema(rows))
+
+    def output_schema(self, rows):
+        return self._fields(lambda part: part.output_schema(rows))
+
+    def _fields(self, schema_of):
+        return pa.schema(
+            [
+                field.with_name(f"{name}__{field.name}")
+                for name, part in self.parts.items()
+                for field in schema_of(part)
+            ]
+        )
+
+    def _each(self, states, do):
+        columns = {}
+        for name, part in self.parts.items():
+            mine = [c for c in states.column_names if c.startswith(f"{name}__")]
+            own = states.select(mine).rename_columns([c.removeprefix(f"{name}__") for c in mine])
+            done = do(part, own)
+            columns |= {f"{name}__{c}": done.column(c) for c in done.column_names}
+        return pa.table(columns)
+
+    def update(self, rows, state):
+        return self._each(state, lambda part, own: part.update(rows, own))
+
+    def merge(self, a, b):
+        raise AssertionError("merge_groups is asked instead")
+
+    def merge_groups(self, states, group, n):
+        return self._each(states, lambda part, own: part.merge_groups(own, group, n))
+
+    def emit(self, keys, state):
+        return self._each(state, lambda part, own: part.emit(keys, own))
+
+
+def largest(key, rows, state):
+    values = [v for v in rows["rare"] if v is not None]
+    return {"most": max([*values, *([state["most"]] if state else [])])}
+
+
+def larger(a, b):
+    return a if a["most"] >= b["most"] else b
+
+
+EVERYTHING = Together(
+    aggregates=Aggregates(**{name: aggregate for name, (aggregate, _) in AGGREGATES.items()}),
+    more=Aggregates(
+        roughly=ef.distinct("rare", approximate=True),
+        middle=ef.quantiles("rare", 0.5),
+        top=ef.top_k("day", 2),
+        top_roughly=ef.top_k("word", 1, approximate=True),
+    ),
+    bayes=NaiveBayes("day_is_even", ["no", "yes"]),
+    simple=ef.PerKey(largest, state={"most": "int64"}, merge=larger, columns=["rare"]),
+)
+
+
+def all_rows(seed, n):
+    table = rows_of(seed, n)
+    even = ["yes" if day.day % 2 == 0 else "no" for day in table["day"].to_pylist()]
+    return table.append_column("day_is_even", pa.array(even))
+
+
+@pytest.mark.parametrize("scheme", [*ALL, "auto"])
+def test_stream_gives_the_same_answer_as_all_at_once(spark, tmp_path, scheme):
+    """Every operator, under every scheme, in 20 micro-batches; what Spark itself can compute is
+    compared with Spark, everything with the operator on the whole table."""
+    table = all_rows(2, 600)
+    stream = stream_of(spark, tmp_path / "in", table, 20)
+    sink = ef.sinks.memory()
+    seen = []
+    if scheme == "consistent":
+        scheme = ef.grouping.make(scheme, virtual=3)  # each is a task, in every batch
+    query = (
+        ef.keyed(stream, key=["word", "number"])
+        .balance(scheme, workers=3)
+        .apply(EVERYTHING)
+        .start(tmp_path / "ckpt", sink, available_now=True, on_batch=seen.append)
+    )
+    assert query.wait(300)
+    found = sink.latest("word", "number")
+    at_once = on_table(EVERYTHING, table, ["word", "number"])
+    assert texts(found.to_pylist()) == texts(at_once.to_pylist())
+    names = [f"aggregates__{name}" for name in AGGREGATES]
+    ours = found.select(["word", "number", *names])
+    df = spark.createDataFrame(table)
+    theirs = spark_answer(df, ["word", "number"]).toDF("word", "number", *names)
+    assert texts(ours.to_pylist()) == texts(theirs.toArrow().to_pylist())
+    assert [m["batch"] for m in seen] == list(range(20))
+    assert [m["batch"] for m in query.metrics()] == list(range(20))
+    assert sum(m["rows"] for m in seen) == table.num_rows
+
+
+def texts(rows):
+    return sorted(str({name: _plain(value) for name, value in row.items()}) for row in rows)
+
+
+keys = st.one_of(st.none(), st.text(max_size=3), st.just("hot"), st.just("hot"))
+values = st.one_of(st.none(), st.floats(width=32), st.just(-0.0))
+
+
+@settings(max_examples=8)
+@given(
+    rows=st.lists(st.tuples(keys, values), max_size=60),
+    scheme=st.sampled_from([*ALL, "auto"]),
+    workers=st.integers(1, 5),
+)
+def test_any_rows_under_any_scheme(spark, rows, scheme, workers):
+    table = pa.table(
+        [pa.array([k for k, _ in rows], pa.string()), pa.array([v for _, v in rows], pa.float64())],
+        names=["key", "value"],
+    )
+    df = in_spark(spark, table)
+    found = (
+        ef.keyed(df, key=["key", "value"])
+        .balance(scheme, workers=workers)
+        .aggregate(n=ef.count(), least=ef.min("key"), most=ef.max("value"))
+        .to_df()
+    )
+    theirs = df.groupBy("key", "value").agg(
+        F.count("*").alias("n"), F.min("key").alias("least"), F.max("value").alias("most")
+    )
+    assert texts(found.toArrow().to_pylist()) == texts(theirs.toArrow().to_pylist())
+
+
+@pytest.mark.parametrize(
+    "scheme", ["d-choices", "w-choices", "partial-key", "key", "random-choices"]
+)
+def test_spark_and_simulator_assign_the_same_workers(spark, scheme):
+    """Parity: on the same partitions and seed."""
+    df = in_spark(spark, rows_of(3, 4000), partitions=4).cache()
+    chosen = make(scheme)
+    route = Route(chosen, 7, 5, ("word",), first_plan(_job(df, scheme)).hot)
+    routed = df.select("word").mapInArrow(route, f"{WORKER} int, {FINGERPRINT} long, word string")
+    rows = routed.withColumn("p", F.spark_partition_id()).toArrow().to_pandas()
+    parts = [rows[rows["p"] == p] for p in range(4)]
+    m = min(map(len, parts))
+    assert m > 500
+    # The simulator deals message i to source i mod 4: so the partitions are shuffled together.
+    keys = np.stack([part[FINGERPRINT].to_numpy()[:m] for part in parts], axis=1).ravel()
+    simulated = Sources(chosen, Workers.numbered(7), 4, 5).route(keys.view(np.uint64))
+    on_spark = np.stack([part[WORKER].to_numpy()[:m] for part in parts], axis=1).ravel()
+    assert simulated.tolist() == on_spark.tolist()
+
+
+def _job(df, scheme):
+    return ef.keyed(df, key="word").balance(scheme, workers=7).aggregate(n=ef.count()).job()
+
+
+def test_a_router_is_a_pure_function_of_its_partition():
+    route = Route(make("d-choices"), 5, 1, ("word",), KeyCounts({17: 500, 4: 300}, 1000), batch=3)
+    batch = rows_of(4).select(["word"]).to_batches()[0]
+    whole = Router(route, 2).routed(batch)
+    again = Router(route, 2)
+    parts = [again.routed(batch.slice(0, 700)), again.routed(batch.slice(700))]
+    assert pa.Table.from_batches([whole]).equals(pa.Table.from_batches(parts).combine_chunks())
+
+
+class Last(ef.Operator):
+    """Keeps the last value of a key: has no merge."""
+
+    def columns(self):
+        return ["value"]
+
+    def state_schema(self, rows):
+        return pa.schema([("value", pa.int64()), ("rows", pa.int64())])
+
+    def update(self, rows, state):
+        last = np.zeros(rows.n_keys, np.int64)
+        last[rows.group] = np.arange(len(rows))
+        counted = np.bincount(rows.group, minlength=rows.n_keys)
+        before = state.column("rows").to_numpy(zero_copy_only=False)
+        return pa.table(
+            {
+                "value": rows.table.column("value").take(pa.array(last)),
+                "rows": pa.array(counted + np.nan_to_num(before).astype(np.int64)),
+            }
+        )
+
+
+def test_an_operator_without_merge_is_refused_before_spark_starts(spark):
+    df = spark.range(1).withColumnRenamed("id", "value")
+    with pytest.raises(ef.InputError, match=r"no `merge`.*use key or table"):
+        ef.keyed(df, key="value").balance("w-choices").apply(Last())
+    with pytest.raises(ef.InputError, match="use key or table"):
+        ef.keyed(df, key="value").apply(Last()).balance("w-choices")
+
+
+def test_an_operator_without_merge_has_its_state_on_one_worker(spark, tmp_path):
+    table = pa.table({"k": [i % 5 for i in range(100)], "value": list(range(100))})
+    stream = stream_of(spark, tmp_path / "in", table, 10)
+    sink = ef.sinks.memory()
+    query = ef.keyed(stream, key="k").apply(Last())
+    assert query.start(tmp_path / "ckpt", sink, available_now=True).wait(300)
+    rows = {row["k"]: (row["value"], row["rows"]) for row in sink.latest("k").to_pylist()}
+    assert {k: n for k, (_, n) in rows.items()} == dict.fromkeys(range(5), 20)
+
+
+def test_bad_requests_are_refused_with_a_sentence(spark, tmp_path):
+    df = spark.createDataFrame(rows_of(1, 10))
+    for attempt, message in [
+        (lambda: ef.keyed(df, key="wrod"), "did you mean 'word'"),
+        (lambda: ef.keyed(df, key=[]), "name of a column"),
+        (lambda: ef.keyed(df, key="word").balance("w-choice"), "did you mean 'w-choices'"),
+        (lambda: ef.keyed(df, key="word").balance("key", workers=0), "at least 1"),
+        (lambda: ef.keyed(df, key="word").to_df(), "aggregate"),
+        (lambda: ef.keyed(df, key="word").aggregate(word=ef.count()).to_df(), "two columns 'word'"),
+        (lambda: ef.keyed(df, key="word").aggregate(n=ef.sum("vale")).to_df(), "vale"),
+        (lambda: ef.keyed(df, key="word").aggregate(n=ef.sum("word")).to_df(), "word"),
+        (
+            lambda: (
+                ef.keyed(df, key="word").aggregate(n=ef.count()).start(tmp_path, ef.sinks.memory())
+            ),
+            "no stream",
+        ),
+    ]:
+        with pytest.raises(ef.InputError, match=message):
+            attempt()
+
+
+def test_a_changed_operator_or_key_is_refused_and_a_changed_worker_count_is_carried_over(
+    spark, tmp_path
+):
+    table = rows_of(5, 600)
+    stream = stream_of(spark, tmp_path / "in", table.slice(0, 300), 3)
+    counted = ef.keyed(stream, key="word").balance("key", workers=3).aggregate(n=ef.count())
+    sink = ef.sinks.memory()
+    assert counted.start(tmp_path / "ckpt", sink, available_now=True).wait(300)
+    summed = ef.keyed(stream, key="word").aggregate(n=ef.sum("value"))
+    with pytest.raises(ef.InputError, match="another computation"):
+        summed.start(tmp_path / "ckpt", sink, available_now=True)
+    with pytest.raises(ef.InputError, match="another computation"):
+        ef.keyed(stream, key="rare").aggregate(n=ef.count()).start(tmp_path / "ckpt", sink)
+    pq.write_table(table.slice(300), tmp_path / "in" / "more.parquet")
+    for workers, scheme in [(5, "key"), (2, "w-choices")]:
+        wider = counted.balance(scheme, workers=workers)
+        assert wider.start(tmp_path / "ckpt", sink, available_now=True).wait(300)
+        pq.write_table(table.slice(0, 100), tmp_path / "in" / f"{scheme}.parquet")
+    assert (
+        counted.balance("key", workers=4)
+        .start(tmp_path / "ckpt", sink, available_now=True)
+        .wait(300)
+    )
+    whole = pa.concat_tables([table, table.slice(0, 100), table.slice(0, 100)])
+    expected = spark.createDataFrame(whole).groupBy("word").count()
+    assert answers(spark.createDataFrame(sink.latest("word"))) == answers(expected)
+    assert [m["epoch"] for m in ef.read_metrics(tmp_path / "ckpt")][-1] == 3
+
+
+def test_two_queries_cannot_share_a_checkpoint(spark, tmp_path):
+    stream = stream_of(spark, tmp_path / "in", rows_of(6, 100), 3)
+    query = ef.keyed(stream, key="word").aggregate(n=ef.count())
+    with (
+        query.start(tmp_path / "ckpt", ef.sinks.memory()),
+        pytest.raises(ef.InputError, match="in use by process"),
+    ):
+        query.start(tmp_path / "ckpt", ef.sinks.memory())
+
+
+def test_auto_says_which_scheme_and_why_and_changes_its_mind(spark, tmp_path):
+    even = pa.table({"k": list(range(1000))})
+    skewed = pa.table({"k": [7] * 900 + list(range(100))})
+    (tmp_path / "in").mkdir()
+    for i, part in enumerate([even, even, skewed, skewed, *[even] * 8]):
+        file = tmp_path / "in" / f"{i}.parquet"
+        pq.write_table(part, file)
+        os.utime(file, (1_700_000_000 + i, 1_700_000_000 + i))  # Spark takes the oldest file first
+    reader = spark.readStream.schema("k long").option("maxFilesPerTrigger", 1)
+    sink = ef.sinks.memory()
+    query = ef.keyed(reader.parquet(str(tmp_path / "in")), key="k").balance("auto", workers=8)
+    run = query.aggregate(n=ef.count()).start(tmp_path / "ckpt", sink, available_now=True)
+    assert run.wait(300)
+    chosen = [(m["scheme"], m["reason"]) for m in run.metrics()]
+    assert [scheme for scheme, _ in chosen[:4]] == ["key", "key", "key", "d-choices"]
+    assert "hottest key" in chosen[3][1]
+    assert chosen[-1][0] == "key"
+
+
+def test_worked_returns_one_report_a_task_or_the_output(spark):
+    df = in_spark(spark, rows_of(1))
+    job = _job(df, "d-choices")
+    output = worked(df, job, first_plan(job), make("d-choices"), 0, None)
+    assert output.columns == ["word", "n"]

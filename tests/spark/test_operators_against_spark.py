@@ -1,0 +1,100 @@
+"""The types and the results of aggregates are Spark's own, and Spark reads the sketches."""
+
+import math
+from datetime import UTC, date, datetime
+from decimal import Decimal
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from evenflow import operators as ops
+from evenflow.operators import Aggregates, no_state, on_table, rows_by_key
+from operator_parts import by_key
+from operators.test_aggregates import same
+
+pytestmark = pytest.mark.spark
+
+ZONE = pa.timestamp("us", "UTC")
+COLUMNS = {
+    "tiny": pa.array([1, -128, None, 127, 127, 3, 3], pa.int8()),
+    "whole": pa.array([2**40, -5, None, 7, 7, 0, 2**52], pa.int64()),
+    "real": pa.array([0.25, math.nan, None, -0.0, 0.0, -math.inf, 2.5], pa.float64()),
+    "short": pa.array([0.5, 1.5, None, math.nan, 3.0, -2.0, 0.0], pa.float32()),
+    "price": pa.array(
+        [Decimal("0.01"), Decimal("1.99"), None, *map(Decimal, "1204")], pa.decimal128(9, 2)
+    ),
+    "wide": pa.array(
+        [Decimal(10**25), Decimal(2), None, *map(Decimal, "7130")], pa.decimal128(38, 3)
+    ),
+    "word": pa.array(["é", "z", None, "", "😀", "\uffff", "a"], pa.string()),
+    "raw": pa.array([b"\xff", b"\x01", None, b"", b"\x7f", b"a", b"aa"], pa.binary()),
+    "flag": pa.array([True, False, None, True, True, False, None], pa.bool_()),
+    "day": pa.array(
+        [date(1, 1, 1), date(2024, 2, 29), None, *[date(1969, 12, 31)] * 4], pa.date32()
+    ),
+    "moment": pa.array([datetime(1950 + 10 * i, 1, 1, tzinfo=UTC) for i in range(7)], ZONE),
+}
+NUMBERS = ["tiny", "whole", "real", "short", "price", "wide"]
+ROWS = pa.table({"key": ["a", "a", "a", "b", "b", "b", None], **COLUMNS})
+
+
+@pytest.fixture(scope="module")
+def frame(spark):
+    return spark.createDataFrame(ROWS)
+
+
+@pytest.mark.parametrize("column", COLUMNS)
+def test_results_and_types_are_sparks(frame, column):
+    from pyspark.sql import functions as F
+
+    aggregates = {
+        "count": (ops.count(column), F.count(column)),
+        "min": (ops.min(column), F.min(column)),
+        "max": (ops.max(column), F.max(column)),
+        "distinct": (ops.distinct(column), F.count_distinct(column)),
+    }
+    if column in NUMBERS:
+        aggregates["sum"] = (ops.sum(column), F.sum(column))
+        aggregates["mean"] = (ops.mean(column), F.avg(column))
+        aggregates["half"] = (ops.quantiles(column, 0.5), F.percentile_approx(column, 0.5, 10**6))
+    ours = on_table(Aggregates(**{n: a for n, (a, _) in aggregates.items()}), ROWS, "key")
+    theirs = frame.groupBy("key").agg(*[f.alias(n) for n, (_, f) in aggregates.items()]).toArrow()
+    expected = by_key(theirs.select(["key"]), theirs)
+    for key, row in by_key(ours.select(["key"]), ours).items():
+        for name in aggregates:
+            value = expected[key][name]
+            value = float(value) if name == "half" and value is not None else value
+            assert same(row[name], value, 1e-12), (key, name)
+    for name in set(aggregates) - {"half"}:
+        kind, spark_kind = ours.schema.field(name).type, theirs.schema.field(name).type
+        if (column, name) == ("wide", "mean"):
+            assert (kind.precision, kind.scale) == (38, 7)
+        assert kind == spark_kind, name
+
+
+def test_spark_estimates_and_unites_the_distinct_sketches(spark):
+    from pyspark.sql import functions as F
+
+    values = np.arange(20_000)
+    table = pa.table({"key": ["k"] * len(values), "number": values, "word": values.astype(str)})
+    operator = Aggregates(
+        number=ops.distinct("number", approximate=True), word=ops.distinct("word", approximate=True)
+    )
+    rows = rows_by_key(table, "key")
+    state = operator.update(rows, no_state(operator.state_schema(table.schema), 1))
+    ours = operator.emit(rows.keys, state).to_pylist()[0]
+    own = spark.createDataFrame(table).agg(
+        F.hll_sketch_agg("number").alias("own_number"), F.hll_sketch_agg("word").alias("own_word")
+    )
+    read = own.crossJoin(spark.createDataFrame(state)).select(
+        F.hll_sketch_estimate("number__sketch").alias("number"),
+        F.hll_sketch_estimate("word__sketch").alias("word"),
+        F.hll_sketch_estimate(F.hll_union("number__sketch", "own_number")).alias("both_numbers"),
+        F.hll_sketch_estimate(F.hll_union("word__sketch", "own_word")).alias("both_words"),
+    )
+    row = read.first().asDict()
+    assert (row["number"], row["word"]) == (ours["number"], ours["word"])
+    # The same values in both sketches: their union is no larger than either.
+    assert abs(row["both_numbers"] / 20_000 - 1) < 0.065
+    assert abs(row["both_words"] / 20_000 - 1) < 0.065

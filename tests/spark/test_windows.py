@@ -1,0 +1,429 @@
+"""Windows and window joins on Spark: the same answer as Spark's own, as a batch and as a stream."""
+
+import datetime as dt
+import os
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import evenflow as ef
+from evenflow.grouping import schemes
+from evenflow.operators import Aggregates, on_table
+from evenflow.operators.windows import Window
+from evenflow.spark.control_loop import ControlLoop
+from evenflow.spark.query import QueryFailed
+from evenflow.state.checkpoint import Checkpoint
+from evenflow.state.verification import verify
+
+F = pytest.importorskip("pyspark.sql.functions")
+
+pytestmark = pytest.mark.spark
+
+MINUTE = 60_000_000
+BEGIN = 1_700_000_000_000_000
+BATCHES = 8
+
+
+def rows_of(seed, n=800, disorder=1, minutes=60):
+    """Rows of an hour or more: a hot key, null keys, values and times, some of them late."""
+    rng = np.random.default_rng(seed)
+    words = ["hot", "hot", "hot", "a", "ä", "", None, *(f"rare {i}" for i in range(20))]
+    times = np.sort(rng.integers(0, minutes * MINUTE, n))
+    times += rng.integers(-disorder, disorder, n) * MINUTE
+    times = [None if i % 50 == 7 else BEGIN + int(t) for i, t in enumerate(times)]
+    values = [None if i % 7 == 0 else int(i) for i in rng.integers(-50, 50, n)]
+    return pa.table(
+        {
+            "id": pa.array(np.arange(n)),
+            "word": pa.array([words[i] for i in rng.integers(0, len(words), n)], pa.string()),
+            "ts": pa.array(times, pa.int64()).cast(pa.timestamp("us", "UTC")),
+            "value": pa.array(values, pa.int64()),
+            "ratio": pa.array(rng.normal(size=n)),
+        }
+    )
+
+
+def add_files(directory, table, first=0, last=BATCHES):
+    """Files `first` … `last - 1` of eight, with the rows in their order; each makes a micro-batch."""
+    directory.mkdir(exist_ok=True)
+    cuts = np.linspace(0, table.num_rows, BATCHES + 1).astype(int)
+    for i in range(first, last):
+        file = directory / f"{i:03d}.parquet"
+        pq.write_table(table.slice(cuts[i], cuts[i + 1] - cuts[i]), file)
+        os.utime(file, (1_700_000_000 + i,) * 2)  # Spark takes the oldest file first
+
+
+def stream_of(spark, directory, table, last=BATCHES):
+    add_files(directory, table, 0, last)
+    schema = spark.createDataFrame(table.slice(0, 1)).schema
+    reader = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1)
+    return reader.parquet(str(directory))
+
+
+EXACT = {
+    "n": (ef.count(), "count(1)"),
+    "values": (ef.count("value"), "count(value)"),
+    "total": (ef.sum("value"), "sum(value)"),
+    "average": (ef.mean("value"), "avg(value)"),
+    "ratios": (ef.sum("ratio"), "sum(ratio)"),
+    "least": (ef.min("value"), "min(value)"),
+    "most": (ef.max("ratio"), "max(ratio)"),
+    "first": (ef.min("ts"), "min(ts)"),
+    "different": (ef.distinct("value"), "count(distinct value)"),
+}
+# A window has few enough rows for these sketches to be exact.
+SKETCHES = {
+    "middle": (ef.quantiles("value", 0.5), "percentile_disc(0.5) WITHIN GROUP (ORDER BY value)"),
+    "roughly": (ef.distinct("value", approximate=True), "count(distinct value)"),
+    "top": (ef.top_k("value", 3), None),
+    "top_roughly": (ef.top_k("value", 1, approximate=True), None),
+}
+ALL = {**EXACT, **SKETCHES}
+AGGREGATES = {name: aggregate for name, (aggregate, _) in ALL.items()}
+WINDOWS = {"tumbling": ("10 minutes", None), "sliding": ("10 minutes", "4 minutes")}
+
+
+def spark_answer(df, size, slide, start="0 seconds"):
+    """What Spark's own grouping gives."""
+    window = F.window("ts", size, slide or size, start)
+    texts = {name: text for name, (_, text) in ALL.items() if text}
+    return (
+        df.groupBy("word", window)
+        .agg(*(F.expr(text).alias(name) for name, text in texts.items()))
+        .select("word", "window.start", "window.end", *texts)
+        .toDF("word", "window_start", "window_end", *texts)
+        .toArrow()
+    )
+
+
+def comparable(table, names):
+    return sorted(str([_plain(row[name]) for name in names]) for row in table.to_pylist())
+
+
+def _plain(value):
+    if isinstance(value, dt.datetime):
+        return value.replace(tzinfo=None).isoformat()
+    if isinstance(value, float):
+        return round(value, 9)
+    if isinstance(value, list):
+        return [_plain(v) for v in value]
+    return value
+
+
+def check_answer(spark, found, table, size, slide, start="0 seconds"):
+    """The same as Spark's, and as all at once on the whole table, where Spark has no such function."""
+    theirs = spark_answer(spark.createDataFrame(table), size, slide, start)
+    assert comparable(found, theirs.column_names) == comparable(theirs, theirs.column_names)
+    minutes = [int(text.split()[0]) * MINUTE for text in (size, slide or size)]
+    at_once = on_table(Aggregates(**AGGREGATES), table, "word", Window("ts", *minutes))
+    names = ["word", "window_start", "window_end", "top", "top_roughly"]
+    if start == "0 seconds":
+        assert comparable(found, names) == comparable(at_once, names)
+
+
+@pytest.mark.parametrize("shape", WINDOWS)
+def test_batch_gives_the_windows_of_spark(spark, shape):
+    size, slide = WINDOWS[shape]
+    table = rows_of(1)
+    df = spark.createDataFrame(table).repartition(3)
+    for scheme in ("key", "d-choices"):
+        keyed = ef.keyed(df, key="word").window("ts", size, slide).balance(scheme, workers=3)
+        found = keyed.aggregate(**AGGREGATES).to_df().toArrow()
+        check_answer(spark, found, table, size, slide)
+
+
+def test_windows_that_do_not_begin_at_the_full_hour_and_timestamps_without_a_zone(spark):
+    table = rows_of(2, 200)
+    plain = table.column("ts").cast(pa.timestamp("us", "UTC")).cast(pa.int64())
+    plain = plain.cast(pa.timestamp("us"))
+    for column in (table.column("ts"), plain):
+        own = table.set_column(table.column_names.index("ts"), "ts", column)
+        df = spark.createDataFrame(own)
+        keyed = ef.keyed(df, key="word").window("ts", "10 minutes", "7 minutes", start="3 minutes")
+        found = keyed.balance("key", workers=2).aggregate(**AGGREGATES).to_df()
+        assert dict(found.dtypes)["window_end"] == dict(df.dtypes)["ts"]
+        check_answer(spark, found.toArrow(), own, "10 minutes", "7 minutes", "3 minutes")
+
+
+@pytest.mark.parametrize("scheme", [*schemes(), "auto"])
+def test_every_scheme_gives_the_same_windows(spark, scheme):
+    table = rows_of(3, 300)
+    keyed = ef.keyed(spark.createDataFrame(table), key="word").balance(scheme, workers=3)
+    found = keyed.aggregate(n=ef.count()).window("ts", "10 minutes", "5 minutes").to_df().toArrow()
+    window = Window("ts", 10 * MINUTE, 5 * MINUTE)
+    expected = on_table(Aggregates(n=ef.count()), table, "word", window)
+    assert comparable(found, expected.column_names) == comparable(expected, expected.column_names)
+
+
+@pytest.mark.parametrize(("shape", "scheme"), [("tumbling", "d-choices"), ("sliding", "key")])
+def test_stream_gives_the_windows_of_spark(spark, tmp_path, shape, scheme):
+    """Every aggregate, in eight micro-batches; nothing is late. And state goes with its windows."""
+    size, slide = WINDOWS[shape]
+    table = rows_of(4, minutes=180)
+    sink = ef.sinks.memory()
+    query = (
+        ef.keyed(stream_of(spark, tmp_path / "in", table), key="word")
+        .window("ts", size, slide, delay="5 minutes")
+        .balance(scheme, workers=3)
+        .aggregate(**AGGREGATES)
+        .start(tmp_path / "ckpt", sink, available_now=True)
+    )
+    assert query.wait(300)
+    found = sink.latest("word", "window_end")
+    check_answer(spark, found, table, size, slide)
+    metrics = query.metrics()
+    assert [m["batch"] for m in metrics] == list(range(BATCHES))
+    assert sum(m["late_rows"] for m in metrics) == 0
+    assert sum(m["null_times"] for m in metrics) == table.column("ts").null_count
+    assert sum(m["rows"] for m in metrics) == table.num_rows
+    # Three hours have many more windows than are open at any moment.
+    last = Checkpoint.open(tmp_path / "ckpt").last()
+    kept = sum(segment.rows for segment in last.segments)
+    assert kept == metrics[-1]["state_rows"] < found.num_rows / 2
+    assert metrics[-1]["state_bytes"] == sum(segment.bytes for segment in last.segments)
+    assert max(m["state_rows"] for m in metrics) < found.num_rows / 2
+    assert verify(tmp_path / "ckpt").intact
+
+
+def test_late_rows_and_closed_windows_are_those_of_sparks_own_stream(spark, tmp_path):
+    """Append mode; some rows come eight minutes late and some forty, where two are allowed. Batch by
+    batch the same, although the query is stopped in between and goes on with other workers."""
+    table = rows_of(5, 600, disorder=8).filter(pa.compute.field("ts").is_valid())
+    times = (
+        table.column("ts").cast(pa.int64()).to_numpy()
+        - (np.arange(len(table)) % 9 == 0) * 40 * MINUTE
+    )
+    table = table.set_column(2, "ts", pa.array(times).cast(pa.timestamp("us", "UTC")))
+    theirs, ours = {}, ef.sinks.memory()
+    spark.conf.set("spark.sql.streaming.noDataMicroBatches.enabled", "false")
+    try:
+        query = (
+            stream_of(spark, tmp_path / "in", table)
+            .withWatermark("ts", "2 minutes")
+            .groupBy("word", F.window("ts", "10 minutes", "5 minutes"))
+            .agg(F.count("*").alias("n"), F.sum("value").alias("total"))
+            .select("word", F.col("window.end").alias("window_end"), "n", "total")
+            .writeStream.outputMode("append")
+            .foreachBatch(lambda df, batch: theirs.update({batch: df.toArrow()}))
+            .option("checkpointLocation", str(tmp_path / "theirs"))
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination()
+    finally:
+        spark.conf.unset("spark.sql.streaming.noDataMicroBatches.enabled")
+    keyed = (
+        ef.keyed(stream_of(spark, tmp_path / "again", table, 4), key="word")
+        .window("ts", "10 minutes", "5 minutes", delay="2 minutes", mode="append")
+        .aggregate(n=ef.count(), total=ef.sum("value"))
+    )
+    for scheme, workers in (("key", 3), ("d-choices", 2)):
+        run = keyed.balance(scheme, workers=workers)
+        assert run.start(tmp_path / "ours", ours, available_now=True).wait(300)
+        add_files(tmp_path / "again", table, 4)
+    names = ["word", "window_end", "n", "total"]
+    assert sorted(theirs) == sorted(ours.tables) == list(range(BATCHES))
+    for batch in range(BATCHES):
+        assert comparable(ours.tables[batch], names) == comparable(theirs[batch], names)
+    metrics = ef.read_metrics(tmp_path / "ours")
+    assert sum(m["late_rows"] for m in metrics) > 10
+    assert sum(m["partly_late_rows"] for m in metrics) > 0
+    closed = [m.get("closed_windows", 0) for m in metrics]
+    assert closed == [ours.tables[batch].num_rows for batch in range(BATCHES)]
+    assert sum(closed) > 100
+
+
+# --- exactly once --------------------------------------------------------------------------------
+
+
+class Trouble:
+    """A sink that fails once, after it has taken the output of a batch: as if the driver died between
+    delivery and commit."""
+
+    def __init__(self, sink, batch):
+        self.sink, self.batch = sink, batch
+
+    def staging(self, default):
+        return self.sink.staging(default)
+
+    def deliver(self, output, spark):
+        before = self.sink.tables.get(output.batch)
+        self.sink.deliver(output, spark)
+        if output.batch == self.batch and before is None:
+            raise RuntimeError("the driver is gone")
+        if before is not None:
+            names = before.column_names
+            assert comparable(before, names) == comparable(self.sink.tables[output.batch], names)
+
+
+@pytest.mark.parametrize("kind", ["windows", "join"])
+def test_a_batch_that_is_run_again_says_and_keeps_the_same(spark, tmp_path, kind):
+    table = rows_of(6, 600, disorder=8)
+    batches = 5
+    stream = stream_of(spark, tmp_path / "in", table, batches)
+    keyed = ef.keyed(stream, key="word").balance("key", workers=2)
+    if kind == "windows":
+        keyed = keyed.window("ts", "10 minutes", delay="1 minute", mode="append")
+        keyed = keyed.aggregate(n=ef.count(), total=ef.sum("value"))
+    else:
+        keyed = keyed.window_join(time="ts", within="1 minute", delay="1 minute")
+    whole, broken = ef.sinks.memory(), Trouble(ef.sinks.memory(), 3)
+    assert keyed.start(tmp_path / "whole", whole, available_now=True).wait(300)
+    with pytest.raises(QueryFailed, match="the driver is gone"):
+        keyed.start(tmp_path / "broken", broken, available_now=True).wait(300)
+    assert Checkpoint.open(tmp_path / "broken").last().batch == 2
+    assert keyed.start(tmp_path / "broken", broken, available_now=True).wait(300)
+    assert sorted(broken.sink.tables) == list(range(batches))
+    for batch, expected in whole.tables.items():
+        names = expected.column_names
+        assert comparable(broken.sink.tables[batch], names) == comparable(expected, names)
+    manifests = [Checkpoint.open(tmp_path / name).last() for name in ("whole", "broken")]
+    assert manifests[0].event_time == manifests[1].event_time
+    whole_rows, broken_rows = (manifest.metrics["state_rows"] for manifest in manifests)
+    assert whole_rows == broken_rows > 0
+    # Spark may hand a committed batch over again: nothing happens.
+    loop = ControlLoop(keyed.job(), str(tmp_path / "broken"), Trouble(None, 0))
+    loop(spark.createDataFrame(table), batches - 1)
+    assert Checkpoint.open(tmp_path / "broken").last() == manifests[1]
+    assert verify(tmp_path / "broken").intact
+
+
+# --- joins ---------------------------------------------------------------------------------------
+
+
+def pairs_of_spark(left, right, where):
+    """(key, id, id) of Spark's own join."""
+    joined = left.alias("l").join(right.alias("r"), F.expr(f"l.word = r.word AND {where}"))
+    return sorted(map(tuple, joined.select("l.word", "l.id", "r.id").collect()))
+
+
+def pairs_of(table):
+    return sorted(
+        (row["word"], row["left_id"], row["right_id"])
+        for row in table.select(["word", "left_id", "right_id"]).to_pylist()
+    )
+
+
+def test_self_join_gives_the_pairs_of_spark(spark, tmp_path):
+    table = rows_of(7, 600)
+    df = spark.createDataFrame(table)
+    expected = pairs_of_spark(
+        df,
+        df,
+        "(l.ts < r.ts OR l.ts = r.ts AND l.id < r.id) AND r.ts - l.ts <= INTERVAL '40' SECOND",
+    )
+    assert len(expected) > 100
+    batch = ef.keyed(df, key="word").window_join(time="ts", within="40 seconds")
+    assert pairs_of(batch.balance("key", workers=3).to_df().toArrow()) == expected
+    sink = ef.sinks.memory()
+    stream = ef.keyed(stream_of(spark, tmp_path / "in", table), key="word")
+    joined = stream.window_join(time="ts", within="40 seconds", delay="3 minutes")
+    # A table that is planned anew after every batch: keys move with the rows that are kept of them.
+    joined = joined.balance("table", workers=3).replan(theta=0.01, certainty=0, margin=0)
+    query = joined.start(tmp_path / "ckpt", sink, available_now=True)
+    assert query.wait(300)
+    assert pairs_of(sink.table()) == expected
+    metrics = query.metrics()
+    assert sum(m["migrated_keys"] for m in metrics) > 0
+    assert sum(m["pairs"] for m in metrics) == len(expected)
+    assert sum(m["late_rows"] for m in metrics) == 0
+    assert metrics[-1]["state_rows"] < table.num_rows / 2
+    assert verify(tmp_path / "ckpt").intact
+
+
+def test_two_streams_joined_give_the_pairs_of_spark(spark, tmp_path):
+    orders, payments = rows_of(8, 500), rows_of(9, 400).drop_columns(["ratio"])
+    payments = payments.rename_columns({"word": "order", "ts": "paid"})
+    frames = [spark.createDataFrame(table) for table in (orders, payments)]
+    expected = pairs_of_spark(
+        frames[0],
+        frames[1].withColumnRenamed("order", "word"),
+        "abs(unix_micros(l.ts) - unix_micros(r.paid)) <= 90000000 AND l.value < r.value",
+    )
+    assert len(expected) > 100
+
+    def dearer(pairs):
+        return pa.compute.less(pairs["left_value"], pairs["right_value"])
+
+    def joined(left, right):
+        keyed = ef.keyed(left, key="word").window_join(
+            ef.keyed(right, key="order"),
+            time=("ts", "paid"),
+            within="90 seconds",
+            delay="4 minutes",
+            where=dearer,
+        )
+        return keyed.balance("key", workers=3)
+
+    batch = joined(*frames).to_df()
+    assert pairs_of(batch.toArrow()) == expected
+    assert dict(batch.dtypes) == {
+        "word": "string",
+        **dict.fromkeys(("left_id", "left_value", "right_id", "right_value"), "bigint"),
+        **dict.fromkeys(("left_ts", "right_paid"), "timestamp"),
+        "left_ratio": "double",
+    }
+    streams = [stream_of(spark, tmp_path / name, t) for name, t in (("a", orders), ("b", payments))]
+    sink = ef.sinks.memory()
+    query = joined(*streams).start(tmp_path / "ckpt", sink, available_now=True)
+    assert query.wait(300)
+    assert pairs_of(sink.table()) == expected
+    assert query.metrics()[-1]["state_rows"] < 500
+
+
+# --- refusals ------------------------------------------------------------------------------------
+
+
+def test_bad_windows_are_refused_with_a_sentence(spark, tmp_path):
+    df = spark.createDataFrame(rows_of(1, 10))
+    keyed = ef.keyed(df, key="word")
+    windows = keyed.window("ts", "10 minutes")
+    for attempt, message in [
+        (lambda: keyed.window("tss", "10 minutes"), "did you mean 'ts'"),
+        (lambda: keyed.window("value", "10 minutes"), "must be a timestamp"),
+        (lambda: keyed.window("ts", "1 month"), "no fixed length"),
+        (lambda: keyed.window("ts", "0 minutes"), "longer than nothing"),
+        (lambda: keyed.window("ts", "1 minute", "2 minutes"), "at most the size"),
+        (lambda: keyed.window("ts", "1 minute", delay="-1 minute"), "delay"),
+        (lambda: keyed.window("ts", "1 minute", mode="complete"), '"update" or "append"'),
+        (lambda: windows.to_df(), "nothing is to be done"),
+        (lambda: windows.aggregate(window_end=ef.count()).to_df(), "two columns 'window_end'"),
+        (lambda: windows.window_join(time="ts", within="1 minute"), "window of its own"),
+        (lambda: keyed.window_join(time="t", within="1 minute"), "did you mean 'ts'"),
+        (lambda: keyed.window_join(time="value", within="1 minute"), "must be a timestamp"),
+        (lambda: keyed.window_join(time="ts", within="1 year"), "no fixed length"),
+        (lambda: keyed.window_join(time=("ts", "value"), within="1 second"), "one event time"),
+        (
+            lambda: keyed.window_join(time="ts", within="1 second", prefixes=("a", "a")),
+            "different prefixes",
+        ),
+        (
+            lambda: keyed.window_join(time="ts", within="1 second").balance("d-choices"),
+            "no `merge`.*use key or table",
+        ),
+        (
+            lambda: keyed.window_join(ef.keyed(df, key="id"), time="ts", within="1 second"),
+            "keys do not fit",
+        ),
+    ]:
+        with pytest.raises(ef.InputError, match=message):
+            attempt()
+
+
+def test_a_changed_window_is_refused_and_a_changed_delay_is_carried_over(spark, tmp_path):
+    stream = ef.keyed(stream_of(spark, tmp_path / "in", rows_of(1, 80), 1), key="word")
+    stream = stream.balance("key", workers=1).aggregate(n=ef.count())
+
+    def start(*size, **options):
+        query = stream.window("ts", *size, **options)
+        return query.start(tmp_path / "ckpt", ef.sinks.memory(), available_now=True).wait(300)
+
+    assert start("10 minutes", delay="1 minute")
+    assert start("10 minutes", delay="2 minutes")
+    for other in [("5 minutes",), ("10 minutes", "5 minutes")]:
+        with pytest.raises(ef.InputError, match="another computation"):
+            start(*other)
+    with pytest.raises(ef.InputError, match="another computation"):
+        start("10 minutes", mode="append")
