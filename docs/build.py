@@ -23,7 +23,7 @@ from evenflow import grouping, sketches
 from evenflow.cli.app import app
 from evenflow.cli.schemes import first_sentence
 from evenflow.grouping.protocol import GroupingScheme
-from evenflow.planning.catalogue import planners
+from evenflow.planning import planners
 from evenflow.planning.protocol import Constraints, Planner, Proposal, Statistics
 from evenflow.sketches.named_keys import NamedKeys
 from evenflow.sketches.protocol import Sketch
@@ -99,7 +99,7 @@ def planners_page() -> str:
         "Planners",
         "What `evenflow plan --list` lists: from what was seen of each key to where it goes next.",
         _table(["name", "symbol", "what it does"], rows),
-        'Make one by name: `evenflow.planning.catalogue.make_planner("mixed:beta=1")`, or on the '
+        'Make one by name: `evenflow.planning.make_planner("mixed:beta=1")`, or on the '
         "command line `evenflow plan --planner mixed:beta=1`.",
         *(_class_section(name, planner) for name, planner in shipped.items()),
         "## The protocol",

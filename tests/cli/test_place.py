@@ -9,7 +9,7 @@ import pytest
 from pyarrow import csv
 
 from evenflow.cli.app import main
-from evenflow.placement.catalogue import make_placer, placers
+from evenflow.placement import make_placer, placers
 from evenflow.placement.protocol import Nodes, Observed, least_variance
 from evenflow_lab.benchmarks.placement_speed import instance
 

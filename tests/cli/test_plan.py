@@ -14,7 +14,7 @@ from evenflow.cli.app import main
 from evenflow.grouping.table import TableRouting
 from evenflow.kernels.fingerprints import fingerprint
 from evenflow.model import Feedback, RoutingTable
-from evenflow.planning.catalogue import planners
+from evenflow.planning import planners
 
 # Figure 4 of "Parallel stream processing against workload skewness and variance".
 FIGURE_4 = {

@@ -62,7 +62,7 @@ def dropped_in(tmp_path_factory: pytest.TempPathFactory) -> Run:
     folder = tmp_path_factory.mktemp("dropped_in")
     shutil.copytree(PACKAGE, folder / "evenflow", ignore=shutil.ignore_patterns("__pycache__"))
     grouping = folder / "evenflow" / "grouping"
-    shared = {"__init__.py", "catalogue.py", "protocol.py", "key.py"}
+    shared = {"__init__.py", "protocol.py", "key.py"}
     for file in grouping.glob("*.py"):
         if file.name not in shared:
             file.unlink()

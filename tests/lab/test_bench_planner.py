@@ -6,7 +6,7 @@ import pytest
 
 from evenflow.cli.app import main
 from evenflow.model import InputError
-from evenflow.planning.catalogue import planners
+from evenflow.planning import planners
 from evenflow_lab.benchmarks import planner_speed
 from evenflow_lab.benchmarks.planner_speed import (
     GOAL_KEYS,

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from evenflow.model import InputError
-from evenflow.placement.catalogue import make_placer
+from evenflow.placement import make_placer
 from evenflow.placement.protocol import Nodes, Proposal
 from evenflow_lab.simulators.input_streams import (
     InputStreams,

@@ -46,7 +46,7 @@ def test_no_planner_beats_the_optimum_and_brute_force_finds_more_plans():
 
 
 def test_a_planner_keeps_constraints_only_where_that_can_be_done():
-    from evenflow.planning.catalogue import make_planner
+    from evenflow.planning import make_planner
 
     for case in islice(random_instances(seed=9), 40):
         if least_migration(*case) is None:

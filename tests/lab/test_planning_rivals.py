@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 import naive_best_fit
 import naive_readj
 from evenflow.model import InputError
+from evenflow.planning import make_planner
 from evenflow.planning.best_fit import BestFit
-from evenflow.planning.catalogue import make_planner
 from evenflow.planning.protocol import Constraints, Planner, Statistics
 from evenflow_lab.rivals.readj import Readj
 

@@ -9,7 +9,7 @@ import pytest
 
 import naive_replanning
 from evenflow.model import InputError
-from evenflow.planning.catalogue import make_planner
+from evenflow.planning import make_planner
 from evenflow.planning.protocol import Constraints, Proposal
 from evenflow_lab.simulators.replanning import hashed_loads, replan, skewness
 from evenflow_lab.workloads import Fluctuating

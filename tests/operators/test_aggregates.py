@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import naive
 from evenflow import operators as ops
-from evenflow.model import InputError
+from evenflow.model import InputError, discovery
 from evenflow.operators import Aggregates, Groups, Rows, no_state, on_table, rows_by_key
 from evenflow.operators.groups import pairs
 from operator_parts import at_once, in_batches, in_merged_parts, values_by_key
@@ -312,12 +312,12 @@ def test_a_file_adds_an_aggregate(tmp_path, monkeypatch):
         '    name: ClassVar[str] = "first_letters"\n'
     )
     monkeypatch.setattr(ops, "__path__", [*ops.__path__, str(tmp_path)])
-    ops.known_aggregates.cache_clear()
+    discovery._found.cache_clear()
     try:
         name, aggregate = ops.parse_aggregate("first_letters:word")
     finally:
         monkeypatch.undo()
-        ops.known_aggregates.cache_clear()
+        discovery._found.cache_clear()
     assert name == "first_letters_word"
     assert aggregate.columns() == ("word",)
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from evenflow.model import InputError
-from evenflow.placement.catalogue import make_placer, placers
+from evenflow.placement import make_placer, placers
 from evenflow.placement.domains import Domains
 from evenflow.placement.protocol import NOWHERE, Nodes, Observed
 from evenflow.placement.super_operators import SuperOperators

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from evenflow.model import InputError
+from evenflow.placement import make_placer, placer_class, placers
 from evenflow.placement.board import Board
-from evenflow.placement.catalogue import make_placer, placer_class, placers
 from evenflow.placement.load_window import LoadWindow, correlations
 from evenflow.placement.protocol import (
     Nodes,

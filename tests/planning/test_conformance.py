@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evenflow.model import InputError
-from evenflow.planning.catalogue import make_planner, planners
+from evenflow.planning import make_planner, planners
 from evenflow.planning.protocol import Constraints, Planner, Statistics
 from naive_planning import instances, shuffled
 

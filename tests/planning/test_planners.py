@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from evenflow.kernels.lazy_order import Rows, new_order, settle
 from evenflow.model import InputError
+from evenflow.planning import make_planner
 from evenflow.planning.assigning import assign, by_state, prepare, workers_after
-from evenflow.planning.catalogue import make_planner
 from evenflow.planning.llfd import LLFD
 from evenflow.planning.min_mig import MinMig
 from evenflow.planning.min_table import MinTable

@@ -167,8 +167,8 @@ def test_kernel_speeds_reports_a_scheme_that_cannot_start(monkeypatch):
             raise InputError("needs a table")
 
     found = {"key": schemes()["key"], "stubborn": Stubborn}
-    for module in ("evenflow_lab.benchmarks.kernel_speed", "evenflow.grouping.catalogue"):
-        monkeypatch.setattr(f"{module}.schemes", lambda: found)
+    monkeypatch.setattr("evenflow_lab.benchmarks.kernel_speed.schemes", lambda: found)
+    monkeypatch.setattr("evenflow.model.discovery.Catalogue.all", lambda _: found)
     speeds = kernel_speeds(messages=100, rounds=1)
     assert set(speeds.nanoseconds) == {"key"}
     assert speeds.not_started == {"stubborn": "needs a table"}

@@ -63,7 +63,7 @@ def place(
         return
     from evenflow.cli.loads_file import read_loads
     from evenflow.model.validation import check_whole
-    from evenflow.placement.catalogue import make_placer
+    from evenflow.placement import make_placer
     from evenflow.placement.protocol import Nodes
 
     if loads is None:
@@ -249,7 +249,7 @@ def _list(as_json: bool) -> None:
     import inspect
 
     from evenflow.cli.schemes import first_sentence, parameters_of
-    from evenflow.placement.catalogue import placers
+    from evenflow.placement import placers
     from evenflow.simulator.result import plain_values
 
     found: list[dict[str, Any]] = [

@@ -60,7 +60,7 @@ def plan(
         return
     from evenflow.cli.statistics_file import read_statistics
     from evenflow.model import Workers
-    from evenflow.planning.catalogue import make_planner
+    from evenflow.planning import make_planner
     from evenflow.planning.protocol import Constraints
 
     if stats is None:
@@ -244,7 +244,7 @@ def _list(as_json: bool) -> None:
     import inspect
 
     from evenflow.cli.schemes import first_sentence, parameters_of
-    from evenflow.planning.catalogue import planners
+    from evenflow.planning import planners
     from evenflow.simulator.result import plain_values
 
     found: list[dict[str, Any]] = [

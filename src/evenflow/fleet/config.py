@@ -197,7 +197,7 @@ def _typed(name: str, value: Any, kind: str, where: str) -> Any:
 
 
 def _check(fleet: Fleet, file: str) -> None:
-    from evenflow.placement.catalogue import make_placer
+    from evenflow.placement import make_placer
 
     if not fleet.nodes:
         raise InputError(f"{file}: there is no node; add [[nodes]] with a name")

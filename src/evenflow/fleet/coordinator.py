@@ -26,7 +26,7 @@ from evenflow.fleet.decision import worthwhile
 from evenflow.fleet.folder import Assignment, SharedFolder
 from evenflow.fleet.load import load_series, told_bins
 from evenflow.model import InputError
-from evenflow.placement.catalogue import make_placer
+from evenflow.placement import make_placer
 from evenflow.placement.protocol import Nodes, Observed, Proposal
 
 BEAT = 0.25  # seconds between two rounds

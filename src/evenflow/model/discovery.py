@@ -1,4 +1,4 @@
-"""One file adds one algorithm: what the layers that are open to extension have in common.
+"""One file adds one algorithm: what the packages that are open to extension have in common.
 
 Grouping schemes, for instance, are the classes with a `name` in the modules of one package, and
 those that other packages register as entry points. Nobody keeps a list by hand.
@@ -10,13 +10,61 @@ import dataclasses
 import difflib
 import pkgutil
 from collections.abc import Mapping
+from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
 from inspect import getmembers, isclass
 from types import ModuleType
-from typing import Any
+from typing import Any, Generic, TypeVar, cast
 
 from evenflow.model.errors import InputError
+
+T = TypeVar("T")
+
+
+@dataclasses.dataclass(frozen=True)
+class Catalogue(Generic[T]):
+    """Every algorithm of one kind, found by name.
+
+    Adding a file to the package adds an algorithm; other distributions register theirs under an
+    entry point of the package's name.
+
+    Parameters:
+        kind: what one is called in messages, "grouping scheme".
+        package: the package whose modules are searched, "evenflow.grouping".
+        base: only subclasses of this count; None for every class with a `name`.
+        plural: of `kind`; with an s if not given.
+
+    Example:
+        >>> from evenflow.grouping import GroupingScheme
+        >>> schemes = Catalogue[GroupingScheme]("grouping scheme", "evenflow.grouping")
+        >>> schemes.get("greedy-d").name, schemes.make("greedy-d:d=5").d
+        ('greedy-d', 5)
+    """
+
+    kind: str
+    package: str
+    base: type[Any] | None = None
+    plural: str = ""
+
+    def all(self) -> dict[str, type[T]]:
+        """Name → class of every algorithm of this kind, by name."""
+        return _found(self)
+
+    def get(self, name: str) -> type[T]:
+        """The class of that name."""
+        return look_up(self.kind, self.all(), name)
+
+    def make(self, spec: str, **parameters: Any) -> T:
+        """An instance from its name, with parameters as keywords or after a colon."""
+        return cast(T, build(self.kind, self.all(), spec, parameters))
+
+
+@cache
+def _found(catalogue: Catalogue[Any]) -> dict[str, type[Any]]:
+    plural = catalogue.plural or f"{catalogue.kind}s"
+    found = discover(plural, import_module(catalogue.package))
+    return {n: c for n, c in found.items() if not catalogue.base or issubclass(c, catalogue.base)}
 
 
 def discover(kinds: str, package: ModuleType) -> dict[str, type[Any]]:
@@ -77,18 +125,26 @@ def build(
             given[key] = _number(value)
         except ValueError:
             raise InputError(f"{spec!r}: {key} must be a number, got {value!r}") from None
-    fields = dataclasses.fields(chosen) if dataclasses.is_dataclass(chosen) else ()
-    fields = tuple(f for f in fields if f.init)
-    names = [f.name for f in fields]
-    unknown = given.keys() - set(names)
+    fields = {field.name: field for field in parameters_of(chosen)}
+    unknown = given.keys() - fields.keys()
     if unknown:
-        takes = ", ".join(names) or "no parameters"
+        takes = ", ".join(fields) or "no parameters"
         raise InputError(f"{name!r} has no parameter {min(unknown)!r}; it takes {takes}")
-    for field in fields:
-        optional = (field.default, field.default_factory) != (dataclasses.MISSING,) * 2
-        if not optional and field.name not in given:
+    for field in fields.values():
+        if is_required(field) and field.name not in given:
             raise InputError(f"{name!r} needs {field.name}: write '{name}:{field.name}=…'")
     return chosen(**given)
+
+
+def parameters_of(chosen: type[Any]) -> list[dataclasses.Field[Any]]:
+    """The parameters that a class takes, as its dataclass fields."""
+    fields = dataclasses.fields(chosen) if dataclasses.is_dataclass(chosen) else ()
+    return [field for field in fields if field.init]
+
+
+def is_required(field: dataclasses.Field[Any]) -> bool:
+    """Whether a parameter has no default."""
+    return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
 
 
 def _number(text: str) -> int | float:

@@ -2,28 +2,12 @@
 
 from __future__ import annotations
 
-from functools import cache
-
-import evenflow.operators
 from evenflow.model import InputError
-from evenflow.model.discovery import discover, look_up
+from evenflow.model.discovery import Catalogue
 from evenflow.operators.aggregate import Aggregate
 
-
-@cache
-def known_aggregates() -> dict[str, type[Aggregate]]:
-    """Name → class of every aggregate, by name.
-
-    An aggregate of this package is a class with a `name`, defined in a module of this folder: adding
-    a file adds an aggregate. Other packages register theirs under the entry point
-    `evenflow.operators`.
-
-    Example:
-        >>> list(known_aggregates())[:4]
-        ['approx_distinct', 'approx_top_k', 'count', 'distinct']
-    """
-    found = discover("operators", evenflow.operators)
-    return {name: kind for name, kind in found.items() if issubclass(kind, Aggregate)}
+_CATALOGUE = Catalogue[Aggregate]("aggregate", "evenflow.operators", base=Aggregate)
+known_aggregates = _CATALOGUE.all
 
 
 def parse_aggregate(spec: str) -> tuple[str, Aggregate]:
@@ -41,7 +25,7 @@ def parse_aggregate(spec: str) -> tuple[str, Aggregate]:
     """
     head, colon, text = spec.partition(":")
     output, equals, kind = head.rpartition("=")
-    chosen: type[Aggregate] = look_up("aggregate", known_aggregates(), kind.strip())
+    chosen = _CATALOGUE.get(kind.strip())
     if (equals and not output.strip()) or (colon and not text):
         raise InputError(f"{spec!r}: expected NAME={kind}:COLUMN or {kind}:COLUMN")
     aggregate = chosen.parse(text)

@@ -30,7 +30,7 @@ class Domains:
         overlap: nodes that neighbours share.
 
     Example:
-        >>> from evenflow.placement.catalogue import make_placer
+        >>> from evenflow.placement import make_placer
         >>> loads = [[0.9], [0.3], [0.3], [0.3], [0.3], [0.3]]
         >>> seen = Observed.of(loads, node=[0, 0, 0, 2, 2, 2])
         >>> Domains(make_placer("llf-glb"), size=2).propose(seen, Nodes(4)).node.tolist()

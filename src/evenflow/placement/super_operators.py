@@ -26,7 +26,7 @@ class SuperOperators:
         least: the average load that is worth a thought of its own.
 
     Example:
-        >>> from evenflow.placement.catalogue import make_placer
+        >>> from evenflow.placement import make_placer
         >>> seen = Observed.of([[0.01], [0.02], [0.03], [0.5]], node=[0, 0, 0, 0])
         >>> grouped = SuperOperators(make_placer("llf-bal"), least=0.05)
         >>> grouped.groups(seen).tolist(), grouped.propose(seen, Nodes(2)).node.tolist()

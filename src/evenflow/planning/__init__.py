@@ -1,1 +1,9 @@
-"""From what has been seen to what is done next."""
+"""From what has been seen to what is done next. `planners()` lists every planner."""
+
+from evenflow.model.discovery import Catalogue
+from evenflow.planning.protocol import Planner
+
+_CATALOGUE = Catalogue[Planner]("planner", __name__)
+planners, make_planner = _CATALOGUE.all, _CATALOGUE.make
+
+__all__ = ["make_planner", "planners"]

@@ -10,7 +10,7 @@ import numpy as np
 
 from evenflow.model import InputError, RoutingTable
 from evenflow.model.validation import check_not_negative, check_positive
-from evenflow.planning.catalogue import make_planner
+from evenflow.planning import make_planner
 from evenflow.planning.protocol import F64, I32, U64, Constraints, Planner, Proposal
 from evenflow.planning.seen import Seen
 

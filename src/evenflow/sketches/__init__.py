@@ -1,9 +1,12 @@
-"""Which keys are hot: one sketch a file, one protocol for all. `sketches()` lists what is found.
+"""Which keys are hot: one sketch per file, one protocol for all. `sketches()` lists every sketch.
 
 `evenflow.sketches.named_keys` gives hot keys by their values, not only by their fingerprints.
 """
 
-from evenflow.sketches.catalogue import make, sketch_class, sketches
+from evenflow.model.discovery import Catalogue
 from evenflow.sketches.protocol import HotKeys, Sketch
+
+_CATALOGUE = Catalogue[Sketch]("sketch", __name__, plural="sketches")
+sketches, sketch_class, make = _CATALOGUE.all, _CATALOGUE.get, _CATALOGUE.make
 
 __all__ = ["HotKeys", "Sketch", "make", "sketch_class", "sketches"]

@@ -14,7 +14,7 @@ from evenflow.engine.routing import fingerprints_of
 from evenflow.grouping.table import TableRouting
 from evenflow.model import KeyCounts, Plan
 from evenflow.model.owners import Owners
-from evenflow.planning.catalogue import make_planner
+from evenflow.planning import make_planner
 from evenflow.planning.choosing import choose
 from evenflow.planning.controller import Replanning
 from evenflow.planning.protocol import Constraints, Statistics

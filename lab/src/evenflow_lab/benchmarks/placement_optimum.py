@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from evenflow.placement.catalogue import make_placer
+from evenflow.placement import make_placer
 from evenflow.placement.protocol import Nodes, Observed, least_variance
 
 ALGORITHMS = ("cor-glb", "llf-glb", "rand-glb")

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from evenflow.model import InputError
-from evenflow.placement.catalogue import make_placer
+from evenflow.placement import make_placer
 from evenflow.placement.protocol import Nodes, Observed, Proposal
 from evenflow_lab.literal import placement as literal
 

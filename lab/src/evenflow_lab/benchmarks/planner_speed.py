@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from evenflow.model import InputError
-from evenflow.planning.catalogue import make_planner, planners
+from evenflow.planning import make_planner, planners
 from evenflow.planning.protocol import U64, Constraints, Planner, Proposal, Statistics
 from evenflow_lab.literal import planning as literal
 

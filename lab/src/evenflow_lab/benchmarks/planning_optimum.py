@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from evenflow.planning.catalogue import make_planner
+from evenflow.planning import make_planner
 from evenflow.planning.protocol import Constraints, Statistics
 from evenflow_lab.literal import planning as literal
 

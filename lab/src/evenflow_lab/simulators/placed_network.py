@@ -180,7 +180,7 @@ def run_network(
     Example:
         Two chains that burst in turn: placed apart, their bursts make up for each other.
 
-        >>> from evenflow.placement.catalogue import make_placer
+        >>> from evenflow.placement import make_placer
         >>> from evenflow_lab.simulators.input_streams import at_level, periodic
         >>> network = OperatorNetwork.chains(2, length=2, cost=0.01, selectivity=(1.0, 1.0))
         >>> streams = periodic([1.0, 1.0], [0.0, 0.5], period=10.0, ratio=2.0, until=120.0)

@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from evenflow.model import InputError
 from evenflow.model.validation import check_whole
-from evenflow.planning.catalogue import make_planner
+from evenflow.planning import make_planner
 from evenflow.planning.protocol import F64, I32, Constraints, Planner, Statistics
 from evenflow_lab.workloads.fluctuating import Fluctuating
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from evenflow.placement.catalogue import make_placer
+from evenflow.placement import make_placer
 from evenflow.placement.protocol import Nodes, Observed, Placer
 from evenflow_lab.benchmarks.placement_speed import placement_speeds
 from evenflow_lab.simulators.input_streams import (

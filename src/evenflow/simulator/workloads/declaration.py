@@ -1,23 +1,18 @@
-"""Finds every workload: the files of this folder, and other packages' entry points."""
+"""A workload from its declaration: a name, and parameters as plain values."""
 
 from __future__ import annotations
 
 import dataclasses
 import difflib
 from collections.abc import Mapping
-from functools import cache
-from typing import Any, cast
+from typing import Any
 
-import evenflow.simulator.workloads
 from evenflow.model import InputError
-from evenflow.model.discovery import discover, look_up
+from evenflow.model.discovery import Catalogue, is_required, parameters_of
 from evenflow.simulator.workloads.protocol import CALLED, Workload
 
-
-@cache
-def workloads() -> dict[str, type[Workload]]:
-    """Name → class of every workload, by name."""
-    return discover("workloads", evenflow.simulator.workloads)
+_CATALOGUE = Catalogue[Workload]("workload", "evenflow.simulator.workloads")
+workloads = _CATALOGUE.all
 
 
 def make_workload(spec: Mapping[str, Any]) -> Workload:
@@ -39,8 +34,8 @@ def make_workload(spec: Mapping[str, Any]) -> Workload:
         )
     given = {key: value for key, value in spec.items() if key != "name"}
     name = spec["name"]
-    chosen = look_up("workload", workloads(), name)
-    fields = {f.metadata.get(CALLED, f.name): f for f in _parameters(chosen)}
+    chosen = _CATALOGUE.get(name)
+    fields = {f.metadata.get(CALLED, f.name): f for f in parameters_of(chosen)}
     for key in given:
         if key not in fields:
             near = difflib.get_close_matches(str(key), fields, 1)
@@ -48,16 +43,10 @@ def make_workload(spec: Mapping[str, Any]) -> Workload:
             takes = ", ".join(fields) or "no parameters"
             raise InputError(f"the workload {name!r} has no {key!r}; {hint}it takes {takes}")
     for key, field in fields.items():
-        required = (field.default, field.default_factory) == (dataclasses.MISSING,) * 2
-        if required and key not in given:
+        if is_required(field) and key not in given:
             raise InputError(f"the workload {name!r} needs {key!r}; add it to the declaration")
     arguments = {fields[k].name: _value(name, k, fields[k], v) for k, v in given.items()}
-    return cast(Workload, chosen(**arguments))
-
-
-def _parameters(chosen: type[Any]) -> list[dataclasses.Field[Any]]:
-    fields = dataclasses.fields(chosen) if dataclasses.is_dataclass(chosen) else ()
-    return [f for f in fields if f.init]
+    return chosen(**arguments)
 
 
 def _value(name: str, key: str, field: dataclasses.Field[Any], value: Any) -> Any:
