@@ -11,7 +11,7 @@ from hypothesis.extra.numpy import arrays
 from evenflow.model import InputError
 from evenflow.placement import make_placer, placer_class, placers
 from evenflow.placement.board import Board
-from evenflow.placement.load_window import LoadWindow, correlations
+from evenflow.placement.correlation import correlations
 from evenflow.placement.protocol import (
     Nodes,
     Observed,
@@ -23,7 +23,7 @@ from evenflow.placement.protocol import (
 from evenflow.placement.ranking import at_random, by_load
 from evenflow_lab.benchmarks.placement_speed import instance
 from evenflow_lab.literal import placement as literal
-from naive_placement import balance, brute_force, covariance, greedy
+from naive_placement import balance, brute_force, greedy
 
 TWINS = {
     "cor-glb": literal.cor_glb,
@@ -265,7 +265,7 @@ def small_instance(seed, chains=4, length=2, n=3, k=8):
 
 
 def test_near_the_optimum_on_small_instances():
-    """Beside all plans that are as balanced; `python -m evenflow_lab.benchmarks.placement_optimum` has more."""
+    """Beside all plans that are as balanced; `evenflow_lab.benchmarks.placement_optimum` has more."""
     ratios = {"cor-glb": [], "llf-glb": []}
     for seed in range(10):
         observed, nodes = small_instance(seed)
@@ -298,42 +298,6 @@ def test_with_one_sample_it_is_load_balancing():
 
 
 # --- statistics -----------------------------------------------------------------------------------
-
-
-@settings(deadline=None, max_examples=50)
-@given(
-    samples=arrays(np.float64, st.tuples(st.integers(1, 40), st.just(3)), elements=st.floats(0, 2)),
-    k=st.integers(1, 6),
-)
-def test_means_and_covariances_are_those_of_the_window_from_scratch(samples, k):
-    window = LoadWindow(3, k, pairs=True)
-    for sample in samples:
-        window.add(sample)
-    last = samples[-k:].T
-    assert len(window) == last.shape[1]
-    assert (window.series() == last).all()
-    np.testing.assert_allclose(window.means(), last.mean(axis=1), atol=1e-12)
-    np.testing.assert_allclose(window.covariance(), covariance(last), atol=1e-12)
-
-
-def test_rounding_does_not_pile_up():
-    window, random = LoadWindow(2, 3, pairs=True), np.random.default_rng(1)
-    for i in range(1_000):
-        window.add(random.uniform(0, 1e6 if i < 800 else 1.0, 2))
-    np.testing.assert_allclose(window.covariance(), covariance(window.series()), atol=1e-9)
-
-
-def test_a_window_refuses_what_is_no_sample():
-    window = LoadWindow(2, 3)
-    with pytest.raises(InputError, match="empty"):
-        window.means()
-    with pytest.raises(InputError, match="2 loads"):
-        window.add([1.0])
-    with pytest.raises(InputError, match="finite"):
-        window.add([1.0, np.nan])
-    window.add([1.0, 2.0])
-    with pytest.raises(InputError, match="pairs=True"):
-        window.covariance()
 
 
 def test_constant_series_are_uncorrelated():

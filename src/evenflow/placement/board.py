@@ -26,7 +26,7 @@ import numpy.typing as npt
 
 from evenflow.kernels import placing as kernels
 from evenflow.kernels import placing_all as all_nodes
-from evenflow.placement.load_window import F64, unit_series
+from evenflow.placement.correlation import F64, unit_series
 from evenflow.placement.protocol import I32, NOWHERE, Nodes, Observed, Proposal
 
 I64 = npt.NDArray[np.int64]

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from evenflow.model import InputError
 from evenflow.model.validation import check_whole
-from evenflow.placement.load_window import F64, correlations
+from evenflow.placement.correlation import F64, correlations
 
 I32 = npt.NDArray[np.int32]
 Booleans = npt.NDArray[np.bool_]

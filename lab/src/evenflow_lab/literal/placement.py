@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from math import floor, sqrt
 
 from evenflow.placement.board import billionths, whole_loads
-from evenflow.placement.load_window import CONSTANT
+from evenflow.placement.correlation import CONSTANT
 from evenflow.placement.protocol import Nodes, Observed
 
 Operator = int
