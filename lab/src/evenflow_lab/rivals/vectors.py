@@ -18,14 +18,14 @@ import numpy.typing as npt
 
 from evenflow.kernels.jit import inlined, kernel
 from evenflow.kernels.mixing import mix
-from evenflow.planning.half_linear import (
+from evenflow.planning.protocol import F64, I32, U64, Booleans, Statistics
+from evenflow_lab.rivals.half_linear import (
     check_degree,
     exponent_of,
     level_of,
     rounded,
     unit_and_largest,
 )
-from evenflow.planning.protocol import F64, I32, U64, Booleans, Statistics
 
 I64 = npt.NDArray[np.int64]
 

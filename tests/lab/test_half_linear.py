@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evenflow.model import InputError
-from evenflow.planning.half_linear import (
+from evenflow_lab.rivals.half_linear import (
     MOST_LEVELS,
     discretized,
     representatives,

@@ -12,7 +12,6 @@ decide is expanded back to keys. What a plan `told` says how exact that was:
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -20,10 +19,10 @@ import numpy as np
 
 from evenflow.model.validation import check_not_negative
 from evenflow.planning.assigning import Assignment, Room, assign, prepare
-from evenflow.planning.half_linear import check_degree
 from evenflow.planning.mixed import best_assignment, trials
 from evenflow.planning.protocol import Constraints, Proposal, Statistics
-from evenflow.planning.vectors import Expanded, Moves, Vectors, expanded, vectors_of
+from evenflow_lab.rivals.half_linear import check_degree
+from evenflow_lab.rivals.vectors import Expanded, Moves, Vectors, expanded, vectors_of
 
 _TIGHTENINGS = (
     3  #: how often θmax is lowered at most; each time takes as long as a plan for vectors
@@ -31,64 +30,41 @@ _TIGHTENINGS = (
 
 _ROUNDING = 1e-9  #: of a worker's share, as in `Proposal.failures`
 
-#: (vectors, constraints) → where their keys go, and how that was found
-_Find = Callable[[Vectors, Constraints], tuple[Room, Assignment, dict[str, Any]]]
+Found = tuple[Room, Assignment, dict[str, Any]]
 
 
 @dataclass(frozen=True)
-class CompactMixed:
-    """Mixed on vectors of keys that are alike: as good a plan in less time, the more so the more keys
-    there are and the more trials it takes.
-
-    Guarantee: what a plan keeps or breaks is judged by the keys themselves, not by their vectors. At
-    degree 1, with whole costs of which the smallest is 1, vectors are exact.
+class CompactPlanner:
+    """What the three share.
 
     Parameters:
-        beta: the weight of the cost against that of the state in γ = c^β / S.
         degree: R, a power of two: the larger, the fewer vectors and the less exact.
         greedy: vectors have the costs to which §IV-B rounds keys, not the averages of their keys.
-
-    Example:
-        >>> seen = Statistics.of([9, 2, 2, 2, 2, 1], worker=[0, 0, 0, 0, 0, 1])
-        >>> plan = CompactMixed(degree=1).plan(seen, Constraints(2, theta=0.0))
-        >>> plan.loads().tolist(), plan.told["vectors"], plan.told["load_error"]
-        ([9.0, 9.0], 3, 0.0)
-
-    Paper: "Parallel stream processing against workload skewness and variance", §IV-A and §IV-B.
     """
 
-    name: ClassVar[str] = "compact-mixed"
-    symbol: ClassVar[str] = "Mixed (compact)"
+    name: ClassVar[str]
 
-    beta: float = 1.5
     degree: int = 32
     greedy: bool = False
 
     def __post_init__(self) -> None:
-        check_not_negative("β", self.beta)
         check_degree(self.degree)
 
     def plan(self, statistics: Statistics, constraints: Constraints) -> Proposal:
         constraints.check(statistics)
+        return _planned(self, statistics, constraints)
 
-        def find(
-            vectors: Vectors, constraints: Constraints
-        ) -> tuple[Room, Assignment, dict[str, Any]]:
-            room = prepare(vectors.rows, constraints, False, self.beta, vectors.counts)
-            return room, *best_assignment(room, trials(room), self.name, first=True)
-
-        vectors = vectors_of(statistics, self.degree, self.greedy)
-        return _planned(statistics, constraints, vectors, find, self.name)
+    def assigned(self, vectors: Vectors, constraints: Constraints) -> Found:
+        """Where the keys of the vectors go, and how that was found."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True)
-class CompactMinMig:
+class CompactMinMig(CompactPlanner):
     """MinMig on vectors of keys that are alike.
 
     Parameters:
         beta: the weight of the cost against that of the state in γ = c^β / S.
-        degree: R, a power of two: the larger, the fewer vectors and the less exact.
-        greedy: vectors have the costs to which §IV-B rounds keys, not the averages of their keys.
 
     Example:
         >>> seen = Statistics.of([9, 2, 2, 2, 2, 1], worker=[0, 0, 0, 0, 0, 1])
@@ -102,34 +78,48 @@ class CompactMinMig:
     symbol: ClassVar[str] = "MinMig (compact)"
 
     beta: float = 1.5
-    degree: int = 32
-    greedy: bool = False
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_not_negative("β", self.beta)
-        check_degree(self.degree)
 
-    def plan(self, statistics: Statistics, constraints: Constraints) -> Proposal:
-        constraints.check(statistics)
-
-        def find(
-            vectors: Vectors, constraints: Constraints
-        ) -> tuple[Room, Assignment, dict[str, Any]]:
-            room = prepare(vectors.rows, constraints, False, self.beta, vectors.counts)
-            found = assign(room)
-            return room, found, {"unfit": found.unfit}
-
-        vectors = vectors_of(statistics, self.degree, self.greedy)
-        return _planned(statistics, constraints, vectors, find, self.name)
+    def assigned(self, vectors: Vectors, constraints: Constraints) -> Found:
+        room = prepare(vectors.rows, constraints, False, self.beta, vectors.counts)
+        found = assign(room)
+        return room, found, {"unfit": found.unfit}
 
 
 @dataclass(frozen=True)
-class CompactMinTable:
-    """MinTable on vectors of keys that are alike.
+class CompactMixed(CompactMinMig):
+    """Mixed on vectors of keys that are alike: as good a plan in less time, the more so the more keys
+    there are and the more trials it takes.
+
+    Guarantee: what a plan keeps or breaks is judged by the keys themselves, not by their vectors. At
+    degree 1, with whole costs of which the smallest is 1, vectors are exact.
 
     Parameters:
-        degree: R, a power of two: the larger, the fewer vectors and the less exact.
-        greedy: vectors have the costs to which §IV-B rounds keys, not the averages of their keys.
+        beta: the weight of the cost against that of the state in γ = c^β / S.
+
+    Example:
+        >>> seen = Statistics.of([9, 2, 2, 2, 2, 1], worker=[0, 0, 0, 0, 0, 1])
+        >>> plan = CompactMixed(degree=1).plan(seen, Constraints(2, theta=0.0))
+        >>> plan.loads().tolist(), plan.told["vectors"], plan.told["load_error"]
+        ([9.0, 9.0], 3, 0.0)
+
+    Paper: "Parallel stream processing against workload skewness and variance", §IV-A and §IV-B.
+    """
+
+    name: ClassVar[str] = "compact-mixed"
+    symbol: ClassVar[str] = "Mixed (compact)"
+
+    def assigned(self, vectors: Vectors, constraints: Constraints) -> Found:
+        room = prepare(vectors.rows, constraints, False, self.beta, vectors.counts)
+        return room, *best_assignment(room, trials(room), self.name, first=True)
+
+
+@dataclass(frozen=True)
+class CompactMinTable(CompactPlanner):
+    """MinTable on vectors of keys that are alike.
 
     Example:
         >>> seen = Statistics.of([9, 2, 2, 2, 2, 1], worker=[1, 1, 0, 0, 0, 1], home=[0] * 5 + [1])
@@ -143,34 +133,19 @@ class CompactMinTable:
     name: ClassVar[str] = "compact-min-table"
     symbol: ClassVar[str] = "MinTable (compact)"
 
-    degree: int = 32
-    greedy: bool = False
-
-    def __post_init__(self) -> None:
-        check_degree(self.degree)
-
-    def plan(self, statistics: Statistics, constraints: Constraints) -> Proposal:
-        constraints.check(statistics)
-
-        def find(
-            vectors: Vectors, constraints: Constraints
-        ) -> tuple[Room, Assignment, dict[str, Any]]:
-            room = prepare(vectors.rows, constraints, by_cost=True, counts=vectors.counts)
-            found = assign(room, room.loose)
-            return room, found, {"unfit": found.unfit}
-
-        vectors = vectors_of(statistics, self.degree, self.greedy)
-        return _planned(statistics, constraints, vectors, find, self.name)
+    def assigned(self, vectors: Vectors, constraints: Constraints) -> Found:
+        room = prepare(vectors.rows, constraints, by_cost=True, counts=vectors.counts)
+        found = assign(room, room.loose)
+        return room, found, {"unfit": found.unfit}
 
 
-def _planned(
-    statistics: Statistics, constraints: Constraints, vectors: Vectors, find: _Find, planner: str
-) -> Proposal:
+def _planned(planner: CompactPlanner, statistics: Statistics, constraints: Constraints) -> Proposal:
     """A plan for the vectors, expanded to keys; once more with a smaller θmax if it overloads by keys
     a worker that it does not overload by vectors."""
+    vectors = vectors_of(statistics, planner.degree, planner.greedy)
     best, least, theta = None, float("inf"), constraints.theta
     for _ in range(1 + _TIGHTENINGS):
-        room, found, told = find(vectors, replace(constraints, theta=theta))
+        room, found, told = planner.assigned(vectors, replace(constraints, theta=theta))
         stays = room.place.copy()
         stays[found.moved_back] = vectors.rows.home[found.moved_back]
         moves = Moves(stays, found.rows, found.workers, found.amounts)
@@ -184,7 +159,7 @@ def _planned(
                 "load_error": _error(keys),
                 "tightened": constraints.theta - theta,
             }
-            best, least = Proposal(statistics, constraints, keys.worker, planner, told), excess
+            best, least = Proposal(statistics, constraints, keys.worker, planner.name, told), excess
         if beyond <= _ROUNDING or found.overload > theta + _ROUNDING or theta == 0:
             break
         theta = max(theta - 1.1 * beyond, 0.0)

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 import naive_vectors
 from evenflow.model import InputError
 from evenflow.planning.assigning import assign, prepare
-from evenflow.planning.compact import CompactMinMig, CompactMinTable, CompactMixed
 from evenflow.planning.min_mig import MinMig
 from evenflow.planning.min_table import MinTable
 from evenflow.planning.mixed import Mixed
 from evenflow.planning.protocol import Constraints, Statistics
-from evenflow.planning.vectors import Moves, expanded, vectors_of
+from evenflow_lab.rivals.compact import CompactMinMig, CompactMinTable, CompactMixed
+from evenflow_lab.rivals.vectors import Moves, expanded, vectors_of
 from naive_planning import instances
 
 DEGREES = [1, 4, 16, 64, 256]
