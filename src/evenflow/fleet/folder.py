@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from evenflow.state.durable import write_whole
+from evenflow.storage.durable import write_whole
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from evenflow.model.workers import Workers
 
 __all__ = [
     "EvenflowError",
+    "EvenflowError",
     "Feedback",
     "InputError",
     "KeyCounts",

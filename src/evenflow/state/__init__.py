@@ -1,11 +1,11 @@
-"""Keyed state on disk: immutable checked segments, one manifest a batch, a checkpoint around them.
+"""Keyed state on a storage: immutable checked segments, one manifest per batch, a checkpoint.
 
 NumPy and pyarrow alone: neither Spark nor a compiler is needed to read a checkpoint.
 """
 
-from evenflow.state.checkpoint import Checkpoint, Lock
+from evenflow.state.checkpoint import Checkpoint, CheckpointLock
+from evenflow.state.compaction import compact, newest
 from evenflow.state.errors import AlreadyCommitted, CheckpointError, DamagedState
-from evenflow.state.folding import fold, newest
 from evenflow.state.manifest import Manifest
 from evenflow.state.segments import (
     FINGERPRINT,
@@ -23,12 +23,12 @@ __all__ = [
     "AlreadyCommitted",
     "Checkpoint",
     "CheckpointError",
+    "CheckpointLock",
     "DamagedState",
-    "Lock",
     "Manifest",
     "Segment",
     "StateReader",
-    "fold",
+    "compact",
     "look_up",
     "newest",
     "read_segment",

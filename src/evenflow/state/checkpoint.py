@@ -1,63 +1,39 @@
-"""The checkpoint directory: identity, lock, one manifest a batch, segments."""
+"""The checkpoint: identity, lock, one manifest per batch, segments."""
 
 from __future__ import annotations
 
-import errno
-import fcntl
 import json
 import os
 import re
 import socket
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
-from pathlib import Path
 from typing import Any, Self
 from uuid import uuid4
 
 from evenflow.model import InputError
 from evenflow.model.validation import check_whole
-from evenflow.state.durable import TEMPORARY, sync_directory, write_whole
-from evenflow.state.errors import AlreadyCommitted, CheckpointError, explained
+from evenflow.state.errors import AlreadyCommitted, CheckpointError, explained, other_format
 from evenflow.state.manifest import FORMAT, Manifest, dump, load, seal, unseal
-from evenflow.state.segments import batch_of
+from evenflow.state.segments import SEGMENTS, batch_of
+from evenflow.storage import Lock, Storage, storage_at
 
-_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
+FOLDER = "evenflow"  #: of the checkpoint location, beside Spark's own
+IDENTITY = "identity.json"
+MANIFESTS = "manifests/"
 _QUERY = "query"
-_MANIFEST = re.compile(r"(\d{10,})\.json")
+_MANIFEST = re.compile(r"manifests/(\d{10,})\.json(\..*)?")
 
 
-def local_path(path: str | Path) -> Path:
-    """The directory that a user means; refused if it is not one of a POSIX file system.
+class CheckpointLock:
+    """Held by one driver; it goes when the process ends, however it ends."""
 
-    Example:
-        >>> local_path("file:///data/ckpt").as_posix()
-        '/data/ckpt'
-    """
-    text = os.fspath(path)
-    scheme = _SCHEME.match(text)
-    if scheme and scheme[1] != "file":
-        raise InputError(
-            f"the checkpoint {text} is on {scheme[1]}, where a file cannot be put in place in one "
-            "step; give a local path, or one on a file system that all machines mount"
-        )
-    if scheme:
-        text = re.sub("^//[^/]*", "", text[len("file:") :])
-    if not text:
-        raise InputError("the path of the checkpoint is empty; give a directory")
-    return Path(text).expanduser().absolute()
-
-
-class Lock:
-    """Held by one driver; the kernel lets go of it however the process ends."""
-
-    def __init__(self, descriptor: int) -> None:
-        self._descriptor: int | None = descriptor
+    def __init__(self, lock: Lock) -> None:
+        self._lock = lock
 
     def release(self) -> None:
-        if self._descriptor is not None:
-            os.close(self._descriptor)
-            self._descriptor = None
+        """Let others in. A second call does nothing."""
+        self._lock.release()
 
     def __enter__(self) -> Self:
         return self
@@ -83,35 +59,46 @@ class Checkpoint:
         ['key: ["page"] in the checkpoint, ["user"] now']
     """
 
-    def __init__(self, directory: Path, identity: Mapping[str, Any]) -> None:
-        self.directory = directory  #: where everything lies, PATH/evenflow
+    def __init__(self, storage: Storage, identity: Mapping[str, Any]) -> None:
+        self.storage = storage  #: everything lies in it, rooted at PATH/evenflow
         self.identity = identity
-        self.segments_directory = directory / "segments"
-        self._manifests = directory / "manifests"
         self._known: dict[int, Manifest] = {}  # a manifest never changes: read it once
 
     @classmethod
-    def open(cls, path: str | Path, identity: Mapping[str, Any] | None = None) -> Checkpoint:
+    def open(
+        cls,
+        path: str | os.PathLike[str] | Storage,
+        identity: Mapping[str, Any] | None = None,
+    ) -> Checkpoint:
         """Open a checkpoint, or begin one.
 
         What is stored stays, also if `identity` differs from it: ask `differences`, then refuse the
         query or `carry_over`.
 
         Parameters:
-            path: the directory that the user named.
+            path: the location that the user named, or the storage there.
             identity: what the state depends on (key columns and types, the operator's signature, the
                 state's schema, seed, …), as JSON. None: it must exist.
         """
-        directory = local_path(path) / "evenflow"
-        file = directory / "identity.json"
-        if not file.exists():
+        storage = storage_at(path) if isinstance(path, (str, os.PathLike)) else path
+        storage = storage.under(FOLDER)
+        where = storage.where(IDENTITY)
+        stored = _read_if_there(storage, IDENTITY)
+        if stored is None:
             if identity is None:
                 raise InputError(
-                    f"{directory.parent} is not a checkpoint of evenflow: {file} is missing; give the "
-                    "directory that the query was started with"
+                    f"{_location(storage)} is not a checkpoint of evenflow: {where} is missing; give "
+                    "the location that the query was started with"
                 )
-            _begin(directory, file, identity)
-        return cls(directory, unseal(content_of(file), file))
+            _begin(storage, identity)
+            with explained("read", where):
+                stored = storage.read(IDENTITY)
+        return cls(storage, unseal(stored, where))
+
+    @property
+    def location(self) -> str:
+        """The address that the user named."""
+        return _location(self.storage)
 
     # --- identity --------------------------------------------------------------------------------
 
@@ -131,49 +118,38 @@ class Checkpoint:
 
     def carry_over(self, identity: Mapping[str, Any]) -> None:
         """Replace the stored identity, once the caller has seen that the state still fits."""
-        file = self.directory / "identity.json"
         content = seal({"format": FORMAT, _QUERY: self.query, **identity})
-        with explained("write", file):
-            write_whole(file, [content])
-        self.identity = unseal(content, file)
+        with explained("write", self.storage.where(IDENTITY)):
+            self.storage.put(IDENTITY, [content])
+        self.identity = unseal(content, self.storage.where(IDENTITY))
 
     # --- lock ------------------------------------------------------------------------------------
 
-    def lock(self, clock: Callable[[], float] = time.time) -> Lock:
+    def lock(self, clock: Callable[[], float] = time.time) -> CheckpointLock:
         """Keep every other driver out, until it is released or this process ends.
 
-        A second driver gets an `InputError` that names the holder. The lock is advisory and bound to
-        the open file, so no stale lock is left behind by a crash.
+        A second driver gets an `InputError` that names the holder. No stale lock is left behind by a
+        crash.
         """
-        file = self.directory / "lock"
-        with explained("lock", file):
-            descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        try:
-            with explained("lock", file):
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(clock()))
-                holder = {"pid": os.getpid(), "host": socket.gethostname(), "since": now}
-                os.ftruncate(descriptor, 0)
-                os.pwrite(descriptor, json.dumps(holder).encode(), 0)
-        except CheckpointError as error:
-            held = os.pread(descriptor, 4096, 0)
-            os.close(descriptor)
-            cause = error.__cause__
-            if isinstance(cause, OSError) and cause.errno in (errno.EWOULDBLOCK, errno.EACCES):
+        now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(clock()))
+        holder = {"pid": os.getpid(), "host": socket.gethostname(), "since": now}
+        with explained("lock", self.storage.where("lock")):
+            try:
+                return CheckpointLock(self.storage.lock("lock", json.dumps(holder)))
+            except BlockingIOError as error:
                 raise InputError(
-                    f"the checkpoint {self.directory.parent} is in use by {_holder(held)}; stop that "
+                    f"the checkpoint {self.location} is in use by {_holder(error.strerror)}; stop that "
                     "query first, or give this one a checkpoint of its own"
                 ) from None
-            raise
-        return Lock(descriptor)
 
     # --- manifests -------------------------------------------------------------------------------
 
     def batches(self) -> list[int]:
         """The batches whose manifests are kept, oldest first."""
-        with explained("list", self._manifests):
-            names = os.listdir(self._manifests)
-        return sorted(int(match[1]) for name in names if (match := _MANIFEST.fullmatch(name)))
+        with explained("list", self.storage.where(MANIFESTS)):
+            names = self.storage.list(MANIFESTS)
+        matches = map(_MANIFEST.fullmatch, names)
+        return sorted(int(match[1]) for match in matches if match and not match[2])
 
     def last(self) -> Manifest | None:
         """The manifest committed last; None before the first."""
@@ -183,12 +159,9 @@ class Checkpoint:
     def manifest(self, batch: int) -> Manifest:
         """The manifest of a batch that is kept; `DamagedState` if it is not what was written."""
         if batch not in self._known:
-            file = self.manifest_file(batch)
-            self._known[batch] = load(content_of(file), file)
+            name = manifest_name(batch)
+            self._known[batch] = load(content_of(self.storage, name), self.storage.where(name))
         return self._known[batch]
-
-    def manifest_file(self, batch: int) -> Path:
-        return self._manifests / f"{batch:010d}.json"
 
     def commit(self, manifest: Manifest) -> None:
         """Make a batch count, in one step.
@@ -198,24 +171,20 @@ class Checkpoint:
         committed twice; another one for the same batch is `AlreadyCommitted`.
         """
         check_whole("the batch", manifest.batch, 0)
-        file, content = self.manifest_file(manifest.batch), dump(manifest)
-        latest = max(self.batches(), default=-1)
-        if manifest.batch < latest and not file.exists():
+        name, content = manifest_name(manifest.batch), dump(manifest)
+        batches = self.batches()
+        if batches and manifest.batch < batches[-1] and manifest.batch not in batches:
             raise AlreadyCommitted(
-                f"batch {manifest.batch} was committed to {self.directory.parent} long ago: batch "
-                f"{latest} is; is an older query still running on this checkpoint?"
+                f"batch {manifest.batch} was committed to {self.location} long ago: batch "
+                f"{batches[-1]} is; is an older query still running on this checkpoint?"
             )
-        with explained("write", file):
-            try:
-                write_whole(file, [content], replace=False)
-            except FileExistsError:
-                if file.read_bytes() == content:
-                    sync_directory(file.parent)  # whoever put it there may not have come to that
-                    return
-                raise AlreadyCommitted(
-                    f"batch {manifest.batch} is already committed to {file} with another content; "
-                    "is a second query running on this checkpoint?"
-                ) from None
+        with explained("write", self.storage.where(name)):
+            ours = self.storage.create(name, content)
+        if not ours:
+            raise AlreadyCommitted(
+                f"batch {manifest.batch} is already committed to {self.storage.where(name)} with "
+                "another content; is a second query running on this checkpoint?"
+            )
 
     # --- cleaning up -----------------------------------------------------------------------------
 
@@ -224,61 +193,80 @@ class Checkpoint:
         check_whole("the number of manifests to keep", keep, 1)
         dropped = self.batches()[:-keep]
         for batch in dropped:  # oldest first, so that what is kept has no holes after a crash
-            file = self.manifest_file(batch)
-            with explained("delete", file):
-                file.unlink(missing_ok=True)
+            name = manifest_name(batch)
+            with explained("delete", self.storage.where(name)):
+                self.storage.delete(name)
             self._known.pop(batch, None)
         return dropped
 
     def collect_garbage(self) -> list[str]:
-        """Delete the segment files that no kept manifest names; returns their names.
+        """Delete the segments that no kept manifest names; returns the names deleted.
 
-        Files of batches that are not committed yet stay: a task may just be writing them. If a kept
+        Those of batches that are not committed yet stay: a task may just be writing them. If a kept
         manifest cannot be read, nothing is deleted.
         """
         batches = self.batches()
         if not batches:
             return []
-        named = {s.file for batch in batches for s in self.manifest(batch).segments}
-        removed = []
-        for directory in (self.segments_directory, self._manifests):
-            with explained("clean up", directory):
-                for name in os.listdir(directory):
-                    if _is_garbage(name, named, batches[-1]):
-                        (directory / name).unlink(missing_ok=True)
-                        removed.append(name)
-        return sorted(removed)
+        named = {s.name for batch in batches for s in self.manifest(batch).segments}
+        with explained("clean up", self.storage.where()):
+            found = {
+                *self.storage.list(SEGMENTS),
+                *self.storage.unfinished(SEGMENTS),
+                *self.storage.unfinished(MANIFESTS),
+            }
+            removed = sorted(name for name in found - named if _is_over(name, batches[-1]))
+            for name in removed:
+                self.storage.delete(name)
+        return removed
 
 
-def content_of(file: Path) -> bytes:
-    """All of a small file, or a `CheckpointError`."""
-    with explained("read", file):
-        return file.read_bytes()
+def manifest_name(batch: int) -> str:
+    """The name of a batch's manifest in the checkpoint's storage.
+
+    Example:
+        >>> manifest_name(12)
+        'manifests/0000000012.json'
+    """
+    return f"{MANIFESTS}{batch:010d}.json"
 
 
-def _is_garbage(name: str, named: set[str], latest: int) -> bool:
-    if name in named:
-        return False
-    batch = batch_of(name)
-    if batch is None and name.endswith(TEMPORARY):
-        batch = int(digits[0]) if (digits := re.match(r"\d{10,}", name)) else None
+def content_of(storage: Storage, name: str) -> bytes:
+    """All of a small object, or a `CheckpointError`."""
+    with explained("read", storage.where(name)):
+        return storage.read(name)
+
+
+def _read_if_there(storage: Storage, name: str) -> bytes | None:
+    with explained("read", storage.where(name)):
+        try:
+            return storage.read(name)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+
+def _location(storage: Storage) -> str:
+    return storage.where().removesuffix(f"/{FOLDER}")
+
+
+def _is_over(name: str, latest: int) -> bool:
+    """Whether an object is of a batch that is committed, so that nobody is writing it any more."""
+    manifest = _MANIFEST.fullmatch(name)
+    batch = int(manifest[1]) if manifest else batch_of(name)
     return batch is not None and batch <= latest
 
 
-def _begin(directory: Path, file: Path, identity: Mapping[str, Any]) -> None:
-    with explained("create", directory):
-        for name in ("manifests", "segments"):
-            (directory / name).mkdir(parents=True, exist_ok=True)
-        sync_directory(directory)
-    if any((directory / "manifests").glob("*.json")):
-        raise CheckpointError(
-            f"{directory} holds committed batches, but its identity.json is missing; restore it from "
-            "a backup, or start anew with an empty checkpoint"
-        )
-    # Another process may begin it at the same moment: then its identity counts.
-    with explained("write", file), suppress(FileExistsError):
-        content = seal({"format": FORMAT, _QUERY: uuid4().hex, **identity})
-        write_whole(file, [content], replace=False)
+def _begin(storage: Storage, identity: Mapping[str, Any]) -> None:
+    with explained("create", storage.where()):
+        if storage.list("metrics.jsonl"):
+            raise other_format(_location(storage), 1, FORMAT)
+        if storage.list(MANIFESTS):
+            raise CheckpointError(
+                f"{storage.where()} holds committed batches, but its {IDENTITY} is missing; restore "
+                "it from a backup, or start over with an empty checkpoint"
+            )
+        # Another process may begin it at the same moment: then its identity counts.
+        storage.create(IDENTITY, seal({"format": FORMAT, _QUERY: uuid4().hex, **identity}))
 
 
 def _shown(identity: Mapping[str, Any], name: str) -> str:
@@ -287,9 +275,9 @@ def _shown(identity: Mapping[str, Any], name: str) -> str:
     return json.dumps(identity[name], ensure_ascii=False, sort_keys=True)
 
 
-def _holder(content: bytes) -> str:
+def _holder(content: str | None) -> str:
     try:
-        holder = json.loads(content)
+        holder = json.loads(content or "")
         return f"process {holder['pid']} on {holder['host']} since {holder['since']}"
     except (ValueError, KeyError, TypeError):
         return "another process"

@@ -1,26 +1,24 @@
-"""The file of a segment: rows sorted by fingerprint, in blocks that are checked one by one.
+"""The object of a segment: rows sorted by fingerprint, in blocks that are checked one by one.
 
     header        64 bytes: what this is
-    fingerprints  8 bytes a row, sorted
-    rows          one Arrow record batch a block: version, key and state columns
+    fingerprints  8 bytes per row, sorted
+    rows          one Arrow record batch per block: version, key and state columns
     schema        of these record batches
     index         of every block: first fingerprint, end of its rows, two checksums
     trailer       64 bytes: where the parts are, and the checksum of schema and index
 
-Fingerprints lie apart from the rows, so that a key that is not there costs 8 bytes a row of one block.
+Fingerprints lie apart from the rows, so that a key that is not there costs 8 bytes per row of a block.
 Every byte between header and trailer belongs to exactly one checksum; the segment's own checksum is
-that of schema, index and trailer, which hold all others. So opening a segment reads its end alone and
-still notices if the file is another one than the manifest names.
+that of schema, index and trailer (its footer), which hold all others. So opening a segment reads its
+header and footer alone, in one request, and still notices if it is another one than the manifest names.
 """
 
 from __future__ import annotations
 
-import os
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
-from typing import NamedTuple, Self
+from typing import NamedTuple
 from zlib import crc32
 
 import numpy as np
@@ -28,23 +26,24 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from evenflow.state.errors import damaged, explained
+from evenflow.storage import Storage
 
 I64 = npt.NDArray[np.int64]
 U32 = npt.NDArray[np.uint32]
 U64 = npt.NDArray[np.uint64]
 
-HEADER = b"evenflow state segment, format 1\n".ljust(64, b"\0")
+HEADER = b"evenflow state segment, format 2\n".ljust(64, b"\0")
 _TRAILER = struct.Struct("<8sQQQQQIIQ")  # magic, rows, block rows, three offsets, two crcs, spare
-_MAGIC = b"EVFSEG 1"
+_MAGIC = b"EVFSEG 2"
 _ALIGNMENT = 64  # Arrow's own: buffers are used where they lie, without a copy
 _MOST_ROWS, _FEWEST_ROWS = 1024, 16
 _BLOCK_BYTES = 16 << 10  # what one look-up has to check; small enough to be cheap
-_AT_ONCE = 1024  # neighbouring blocks are read together, but not a whole large file
+_LIKELY_FOOTER = 4 << 10  # to read at first where nobody says how long it is
 
 
 class _Index(NamedTuple):
     first: U64  # of every block: its lowest fingerprint
-    ends: U64  # where its rows end in the file; they begin where those of the block before end
+    ends: U64  # where its rows end; they begin where those of the block before end
     fingerprint_checksums: U32
     row_checksums: U32
 
@@ -63,7 +62,7 @@ def _padded(content: bytes) -> bytes:
 
 
 def block_rows(rows: int, size: int) -> int:
-    """Rows a block, a power of two, so that a block is near 16 KiB: fewer where states are large.
+    """Rows per block, a power of two, so that a block is near 16 KiB: fewer where states are large.
 
     Example:
         >>> block_rows(10**6, 40 * 10**6), block_rows(1000, 4 * 10**6)
@@ -74,13 +73,14 @@ def block_rows(rows: int, size: int) -> int:
 
 
 class Encoded:
-    """The content of a segment file, made part by part while it is written.
+    """The content of a segment, made part by part while it is written.
 
     Parameters:
         fingerprints: sorted.
         rows: the rows in the same order, without the fingerprints; each column in one chunk.
 
-    `checksum` and `size` are known once `parts` is used up.
+    `checksum`, `size` and `footer`, the size of schema, index and trailer, are known once `parts` is
+    used up.
     """
 
     def __init__(self, fingerprints: U64, rows: pa.Table) -> None:
@@ -88,6 +88,7 @@ class Encoded:
         self._rows = rows
         self.checksum = 0
         self.size = 0
+        self.footer = 0
 
     def parts(self) -> Iterator[bytes]:
         for part in self._parts():
@@ -128,6 +129,7 @@ class Encoded:
         offsets = (n, step, row_offset, schema_offset, index_offset)
         trailer = _trailer(offsets, checksum)
         self.checksum = crc32(trailer, checksum)
+        self.footer = len(schema) + len(index) + len(trailer)
         yield trailer
 
 
@@ -145,56 +147,55 @@ class Hits:
 
 
 class Container:
-    """An open segment file. Reading checks what it touches and raises `DamagedState` if it is wrong.
+    """A segment that is read. Reading checks what it touches and raises `DamagedState` if it is wrong.
 
     Blocks are read, not mapped: a file that is cut short or a disk that fails then raises an error,
     where a mapped page would kill the process; and in a fresh process faults cost more than copies.
 
     Parameters:
-        path: the file.
+        storage: where the segment is.
+        name: its name there.
         checksum: what the segment's own checksum must be; None: whatever it is.
-        size: how long the file must be.
+        size: how many bytes it must have; None: ask the storage.
+        footer: how many of them are its footer; None: find out.
     """
 
-    def __init__(self, path: Path, checksum: int | None = None, size: int | None = None) -> None:
-        self.path = path
-        with explained("open", path):
-            self._file = open(path, "rb", buffering=0)  # noqa: SIM115 (closed by __exit__)
-        try:
-            self._read_end(checksum, size)
-        except BaseException:
-            self.close()
-            raise
+    def __init__(
+        self,
+        storage: Storage,
+        name: str,
+        checksum: int | None = None,
+        size: int | None = None,
+        footer: int | None = None,
+    ) -> None:
+        self._storage, self._name = storage, name
+        self.where = storage.where(name)  #: for messages
+        if size is None:
+            with explained("read", self.where):
+                size = storage.size(name)
+        self._read_ends(size, _LIKELY_FOOTER if footer is None else footer, checksum)
 
-    def close(self) -> None:
-        self._file.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def _read_end(self, checksum: int | None, size: int | None) -> None:
-        with explained("read", self.path):
-            length = os.fstat(self._file.fileno()).st_size
-        if size is not None and length != size:
-            raise damaged(self.path, f"it has {length} bytes instead of {size}")
-        if length < len(HEADER) + _TRAILER.size:
-            raise damaged(self.path, f"{length} bytes are too few for a segment")
-        if self._bytes(0, len(HEADER)) != HEADER:
-            raise damaged(self.path, "its header is not that of a segment")
-        end = length - _TRAILER.size
-        trailer = self._bytes(end, length)
+    def _read_ends(self, size: int, footer: int, checksum: int | None) -> None:
+        if size < len(HEADER) + _TRAILER.size:
+            raise damaged(self.where, f"{size} bytes are too few for a segment")
+        start = max(size - max(footer, _TRAILER.size), 0)
+        header, content = self._ranges([(0, len(HEADER)), (start, size)], size)
+        if header != HEADER:
+            raise damaged(self.where, "its header is not that of a segment")
+        end = len(content) - _TRAILER.size
+        trailer = content[end:]
         _, rows, step, row_offset, schema_offset, index_offset, own, _, _ = _TRAILER.unpack(trailer)
         if trailer != _trailer((rows, step, row_offset, schema_offset, index_offset), own):
-            raise damaged(self.path, "its trailer does not match its checksum")
-        content = self._bytes(schema_offset, end)
+            raise damaged(self.where, "its trailer does not match its checksum")
+        if schema_offset >= start:
+            content = content[schema_offset - start : end]
+        else:
+            (content,) = self._ranges([(schema_offset, size - _TRAILER.size)])
         if crc32(content) != own:
-            raise damaged(self.path, "its index does not match its checksum")
+            raise damaged(self.where, "its index does not match its checksum")
         self.checksum = crc32(trailer, own)
         if checksum is not None and self.checksum != checksum:
-            raise damaged(self.path, "it is another segment than the one that was committed")
+            raise damaged(self.where, "it is another segment than the one that was committed")
         self.rows, self._step, self.blocks = rows, step, -(-rows // step)
         self.schema = pa.ipc.read_schema(pa.py_buffer(content))
         self._index = _Index.from_bytes(content, index_offset - schema_offset, self.blocks)
@@ -204,38 +205,33 @@ class Container:
 
     # --- blocks ----------------------------------------------------------------------------------
 
-    def _bytes(self, start: int, end: int) -> bytes:
-        """A part of the file, or an error: never less."""
-        content = b""
-        try:
-            while len(content) < end - start:
-                at = start + len(content)
-                part = os.pread(self._file.fileno(), end - at, at)
-                if not part:
-                    raise damaged(self.path, f"it ends at byte {at}")
-                content = content + part if content else part
-        except OSError:
-            with explained("read", self.path):
-                raise
-        return content
+    def _ranges(self, ranges: list[tuple[int, int]], size: int | None = None) -> list[bytes]:
+        """Parts of the segment, or an error: never less."""
+        with explained("read", self.where):
+            contents = self._storage.read_ranges(self._name, ranges)
+            for content, (start, end) in zip(contents, ranges, strict=True):
+                if len(content) < end - start:
+                    if size is not None and (length := self._storage.size(self._name)) != size:
+                        raise damaged(self.where, f"it has {length} bytes instead of {size}")
+                    raise damaged(self.where, f"it ends at byte {start + len(content)}")
+        return contents
 
     def _checked(self, blocks: I64, bounds: I64, checksums: U32, what: str) -> Iterator[memoryview]:
-        """The content of some blocks, in ascending order; neighbours are read at once."""
-        together = (np.diff(blocks) == 1) & (np.arange(1, len(blocks)) % _AT_ONCE != 0)
-        (ends,) = np.nonzero(~np.append(together, False))
-        first = 0
-        for end in (ends + 1).tolist():
-            start, stop = int(blocks[first]), int(blocks[end - 1]) + 1
-            edges, wanted = bounds[start : stop + 1].tolist(), checksums[start:stop].tolist()
-            content = memoryview(self._bytes(edges[0], edges[-1]))
-            for i, checksum in enumerate(wanted):
-                block = content[edges[i] - edges[0] : edges[i + 1] - edges[0]]
+        """The content of some blocks, in ascending order; neighbours are read as one range."""
+        (ends,) = np.nonzero(np.append(np.diff(blocks) != 1, True))
+        starts, stops = blocks[np.append(0, ends[:-1] + 1)], blocks[ends] + 1
+        ranges = zip(bounds[starts].tolist(), bounds[stops].tolist(), strict=True)
+        contents = self._ranges(list(ranges))
+        runs = zip(starts.tolist(), stops.tolist(), contents, strict=True)
+        for start, stop, content in runs:
+            view, edges = memoryview(content), (bounds[start : stop + 1] - bounds[start]).tolist()
+            for i, checksum in enumerate(checksums[start:stop].tolist()):
+                block = view[edges[i] : edges[i + 1]]
                 if crc32(block) != checksum:
                     raise damaged(
-                        self.path, f"the {what} of block {start + i} do not match their checksum"
+                        self.where, f"the {what} of block {start + i} do not match their checksum"
                     )
                 yield block
-            first = end
 
     def _fingerprints_of(self, blocks: I64) -> U64:
         """The fingerprints of some blocks, one after another: sorted, as the blocks are."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
+
+from evenflow.model.errors import EvenflowError, InputError
 
 
-class CheckpointError(RuntimeError):
+class CheckpointError(EvenflowError, RuntimeError):
     """A checkpoint could not be read or written: the message names the path and the remedy.
 
     Nothing that was committed is lost; once the cause is gone, the query resumes where it stopped.
@@ -23,13 +24,22 @@ class AlreadyCommitted(CheckpointError):
     """This batch has been committed before, with another content."""
 
 
+class OtherFormat(InputError):
+    """The checkpoint was written by a version of evenflow whose format this one does not read."""
+
+
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _FORBIDDEN = {errno.EROFS, errno.EACCES, errno.EPERM}
 
 
 @contextmanager
-def explained(doing: str, path: Path) -> Iterator[None]:
-    """Turn what the operating system says into a `CheckpointError` with a path and a remedy."""
+def explained(doing: str, where: object) -> Iterator[None]:
+    """Turn what the storage says into a `CheckpointError` with an address and a remedy.
+
+    Parameters:
+        doing: a verb, such as "write".
+        where: the address, such as `storage.where(name)`.
+    """
     try:
         yield
     except OSError as error:
@@ -39,18 +49,31 @@ def explained(doing: str, path: Path) -> Iterator[None]:
             remedy = "let this user write there, or choose another checkpoint, and start again"
         elif error.errno == errno.ENOENT:
             remedy = (
-                "it is missing: restore it from a backup, or start anew with an empty checkpoint"
+                "it is missing: restore it from a backup, or start over with an empty checkpoint"
             )
         else:
             remedy = "check the disk or the network mount, then start the query again"
         raise CheckpointError(
-            f"cannot {doing} {path}: {error.strerror or error}; {remedy}"
+            f"cannot {doing} {where}: {error.strerror or error}; {remedy}"
         ) from error
 
 
-def damaged(path: Path, what: str) -> DamagedState:
+def damaged(where: str, what: str) -> DamagedState:
     """The error for a file whose content is wrong."""
     return DamagedState(
-        f"{path} is damaged: {what}; restore this file from a backup, or start anew with an empty "
+        f"{where} is damaged: {what}; restore this file from a backup, or start over with an empty "
         "checkpoint (`evenflow state verify` lists everything that is damaged)"
+    )
+
+
+def other_format(where: str, found: object, known: int) -> OtherFormat:
+    """The error for a file of another format than the one that this version reads."""
+    if found == 1:
+        return OtherFormat(
+            f"{where} was written by evenflow 0.1, which this version does not read; finish it with "
+            "0.1 or start with a new checkpoint location"
+        )
+    return OtherFormat(
+        f"{where} has format {found}, but this version of evenflow reads format {known}; use the "
+        "version that wrote it"
     )

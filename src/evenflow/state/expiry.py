@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -11,11 +10,12 @@ import pyarrow as pa
 
 from evenflow.state.segments import (
     FINGERPRINT,
-    Place,
+    OwnerFunction,
     Segment,
     numbers_of,
     open_segment,
 )
+from evenflow.storage import Storage
 
 
 class Expiry(NamedTuple):
@@ -48,12 +48,12 @@ def unexpired(segments: Iterable[Segment], watermark: int | None) -> tuple[Segme
 
 
 def rows_expiring(
-    directory: str | Path,
+    storage: Storage,
     segments: Sequence[Segment],
     column: str,
     between: tuple[int | None, int],
     settled: Callable[[Segment], bool],
-    place: Place,
+    owner_of: OwnerFunction,
     owner: int,
 ) -> list[pa.Table]:
     """The rows of an owner that expire after the first moment and until the second.
@@ -62,12 +62,12 @@ def rows_expiring(
     rows, only the blocks with rows of this one. Rows of one key may come in several versions.
 
     Parameters:
-        directory: where segments lie.
+        storage: the checkpoint's.
         segments: those of a manifest.
         column: the key column that says when a row expires.
         between: the moments; None for the beginning of time.
         settled: whether what counts in a segment is its own owner's.
-        place: who owns a key now.
+        owner_of: who owns a key now.
         owner: whose rows are wanted.
     """
     after, until = between
@@ -79,10 +79,10 @@ def rows_expiring(
             continue
         if settled(segment) and segment.owner != owner:
             continue
-        with open_segment(directory, segment) as container:
-            prints = container.fingerprints()
-            (own,) = np.nonzero(place(prints) == owner)
-            prints, rows = prints[own], container.take(own)
+        container = open_segment(storage, segment)
+        prints = container.fingerprints()
+        (own,) = np.nonzero(owner_of(prints) == owner)
+        prints, rows = prints[own], container.take(own)
         ends = numbers_of(rows, column)
         expiring = ends <= until
         if after is not None:

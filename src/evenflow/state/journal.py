@@ -1,66 +1,80 @@
-"""Small files of a checkpoint beside the state: plans, before they are used, and metrics, after."""
+"""Small objects of a checkpoint beside the state: plans, before they are used, and requests."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from evenflow.model.plan import Plan
-from evenflow.state.durable import write_whole
+from evenflow.state.checkpoint import content_of
 from evenflow.state.errors import explained
 from evenflow.state.manifest import seal, unseal
+from evenflow.state.metrics import compact_metrics, put_metrics, read_metrics
+from evenflow.storage import Storage
 
-METRICS = "metrics.jsonl"
-WORKERS = "workers.json"
+__all__ = [
+    "compact_metrics",
+    "drop_unfinished",
+    "fixed_plan",
+    "forget_plans",
+    "put_metrics",
+    "read_metrics",
+    "request_partitions",
+    "requested_partitions",
+]
+
+PLANS = "plans/"
+PARTITIONS = "partitions.json"
 
 
-def fixed_plan(directory: Path, batch: int, wanted: Plan) -> Plan:
+def fixed_plan(storage: Storage, batch: int, wanted: Plan) -> Plan:
     """The plan of a batch: the one written down when the batch was first tried, else `wanted`.
 
     A batch is tried again after an error or a crash, maybe by a driver that was started with other
     settings. Which rows went where, and who owns which key, must not depend on the try.
-    """
-    file = directory / "plans" / f"{batch:010d}.json"
-    with explained("write", file):
-        file.parent.mkdir(exist_ok=True)
-        try:
-            write_whole(file, [seal(wanted.to_dict())], replace=False)
-        except FileExistsError:
-            return Plan.from_dict(unseal(file.read_bytes(), file))
-    return wanted
-
-
-def forget_plans(directory: Path, batch: int) -> None:
-    """Drop the plans of batches before this one, which are committed."""
-    for file in (directory / "plans").iterdir():
-        number = file.name.partition(".")[0]  # unfinished ones have more after it
-        if number.isdigit() and int(number) < batch:
-            file.unlink(missing_ok=True)
-
-
-def wish_workers(directory: Path, workers: int, instead_of: int) -> None:
-    """Ask the query with this checkpoint for another number of workers, from its next batch on.
 
     Parameters:
-        directory: the checkpoint's own.
-        workers: how many.
+        storage: the checkpoint's.
+        batch: its number.
+        wanted: what to write down if nothing is.
+    """
+    name = f"{PLANS}{batch:010d}.json"
+    with explained("write", storage.where(name)):
+        ours = storage.create(name, seal(wanted.to_dict()))
+    if ours:
+        return wanted
+    return Plan.from_dict(unseal(content_of(storage, name), storage.where(name)))
+
+
+def forget_plans(storage: Storage, batch: int) -> None:
+    """Drop the plans of batches before this one, which are committed."""
+    with explained("clean up", storage.where(PLANS)):
+        for name in storage.list(PLANS) + storage.unfinished(PLANS):
+            number = name.removeprefix(PLANS).partition(".")[0]
+            if number.isdigit() and int(number) < batch:
+                storage.delete(name)
+
+
+def request_partitions(storage: Storage, partitions: int, instead_of: int) -> None:
+    """Ask the query with this checkpoint for another number of partitions, from its next batch on.
+
+    Parameters:
+        storage: the checkpoint's.
+        partitions: how many.
         instead_of: how many it was started with. Once it is started with another number, that counts.
     """
-    file = directory / WORKERS
-    with explained("write", file):
-        write_whole(file, [seal({"workers": workers, "instead_of": instead_of})])
+    with explained("write", storage.where(PARTITIONS)):
+        storage.put(PARTITIONS, [seal({"partitions": partitions, "instead_of": instead_of})])
 
 
-def wished_workers(directory: Path, started_with: int) -> int:
-    """How many workers the next batch should have."""
-    file = directory / WORKERS
-    try:
-        wish = unseal(file.read_bytes(), file)
-    except FileNotFoundError:
-        return started_with
-    return int(wish["workers"]) if wish["instead_of"] == started_with else started_with
+def requested_partitions(storage: Storage, started_with: int) -> int:
+    """How many partitions the next batch should have."""
+    with explained("read", storage.where(PARTITIONS)):
+        try:
+            content = storage.read(PARTITIONS)
+        except FileNotFoundError:
+            return started_with
+    request = unseal(content, storage.where(PARTITIONS))
+    return int(request["partitions"]) if request["instead_of"] == started_with else started_with
 
 
 def drop_unfinished(spark_checkpoint: Path) -> None:
@@ -73,34 +87,3 @@ def drop_unfinished(spark_checkpoint: Path) -> None:
         for file in (spark_checkpoint / log).glob(".*.tmp*"):
             with explained("delete", file):
                 file.unlink(missing_ok=True)
-
-
-def append_metrics(directory: Path, metrics: Mapping[str, Any]) -> None:
-    """Add a batch to the metrics. Its number tells a second line for the same batch apart."""
-    file = directory / METRICS
-    with explained("write", file), open(file, "a", encoding="utf-8") as lines:
-        # A driver that was killed while it wrote may have left half a line.
-        lines.write("\n" * (not _ends_a_line(file)) + json.dumps(metrics) + "\n")
-
-
-def read_metrics(checkpoint: str | Path) -> list[dict[str, Any]]:
-    """The metrics of every batch of the query with this checkpoint, oldest first."""
-    file = Path(checkpoint) / "evenflow" / METRICS
-    if not file.exists():
-        return []
-    rows: dict[int, dict[str, Any]] = {}
-    for line in file.read_text(encoding="utf-8").splitlines():
-        try:
-            row = json.loads(line)
-            rows[row["batch"]] = row
-        except (ValueError, KeyError, TypeError):
-            continue  # the last line of a driver that was killed while it wrote
-    return [rows[batch] for batch in sorted(rows)]
-
-
-def _ends_a_line(file: Path) -> bool:
-    if not file.stat().st_size:
-        return True
-    with open(file, "rb") as content:
-        content.seek(-1, 2)
-        return content.read(1) == b"\n"

@@ -1,41 +1,41 @@
-"""The manifest: one small file a batch that says what counts."""
+"""The manifest: one small object per batch that says what counts."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass, field, fields
 from typing import Any
 
-from evenflow.model import InputError
-from evenflow.state.errors import damaged
+from evenflow.state.errors import damaged, other_format
 from evenflow.state.segments import Segment
 
-FORMAT = 1  #: of manifests, identity and segments
+FORMAT = 2  #: of manifests, identity and segments
 
 
 @dataclass(frozen=True)
 class Manifest:
     """All that batch `batch` left behind, and all that the next batch starts from.
 
+    A field that is at its default is not written, so a new one can be added without a new format.
+
     Parameters:
-        batch: the micro-batch that is committed by it.
+        batch: the micro-batch that it commits.
         run: the identity of the run that committed it.
         plan: how the next batch is to be routed. JSON: the keys of dictionaries are strings.
-        placements: epoch (a whole number) → description of the placement (`Owners.to_json`).
+        owners: epoch (a whole number) → who owned which key then, by `Owners.to_json`.
         segments: the state.
         output: the files or rows that were delivered.
         metrics: of this batch.
         event_time: how far event time has come, for state that expires (`event_time.Watermarks`).
-        format: of the file.
+        format: of the object.
     """
 
     batch: int
     run: str = ""
     plan: Mapping[str, Any] = field(default_factory=dict)
-    placements: Mapping[Any, Mapping[str, Any]] = field(default_factory=dict)
+    owners: Mapping[Any, Mapping[str, Any]] = field(default_factory=dict)
     segments: Sequence[Segment] = ()
     output: Sequence[Any] = ()
     metrics: Mapping[str, Any] = field(default_factory=dict)
@@ -45,52 +45,37 @@ class Manifest:
     def __post_init__(self) -> None:
         object.__setattr__(self, "segments", tuple(self.segments))
         object.__setattr__(self, "output", tuple(self.output))
-        placements = {int(epoch): dict(place) for epoch, place in self.placements.items()}
-        object.__setattr__(self, "placements", placements)
+        owners = {int(epoch): dict(described) for epoch, described in self.owners.items()}
+        object.__setattr__(self, "owners", owners)
 
     @property
     def epoch(self) -> int | None:
-        """The latest epoch; None if nothing has been placed."""
-        return max(self.placements, default=None)
+        """The latest epoch; None if no key has an owner yet."""
+        return max(self.owners, default=None)
 
 
 def dump(manifest: Manifest) -> bytes:
-    """The content of a manifest's file.
+    """The content of a manifest's object.
 
     Example:
         >>> load(dump(Manifest(batch=3, plan={"scheme": "key"}))).plan["scheme"]
         'key'
     """
-    event_time = {"event_time": manifest.event_time} if manifest.event_time else {}
-    return seal(
-        {
-            **event_time,
-            "format": manifest.format,
-            "batch": manifest.batch,
-            "run": manifest.run,
-            "plan": manifest.plan,
-            "placements": {str(epoch): place for epoch, place in manifest.placements.items()},
-            "segments": [segment.to_json() for segment in manifest.segments],
-            "output": list(manifest.output),
-            "metrics": manifest.metrics,
-        }
-    )
+    body = {one.name: getattr(manifest, one.name) for one in fields(manifest)}
+    body["owners"] = {str(epoch): described for epoch, described in manifest.owners.items()}
+    body["segments"] = [segment.to_json() for segment in manifest.segments]
+    always = {name: body.pop(name) for name in ("batch", "format")}
+    return seal({**always, **{name: value for name, value in body.items() if value}})
 
 
-def load(content: bytes, path: str | Path = "manifest") -> Manifest:
-    """The manifest in a file's content; `DamagedState` if a single bit of it has changed."""
-    body = unseal(content, Path(path))
-    return Manifest(
-        batch=body["batch"],
-        run=body["run"],
-        plan=body["plan"],
-        placements=body["placements"],
-        segments=[Segment.from_json(segment) for segment in body["segments"]],
-        output=body["output"],
-        metrics=body["metrics"],
-        event_time=body.get("event_time", {}),
-        format=body["format"],
-    )
+def load(content: bytes, where: str = "manifest") -> Manifest:
+    """The manifest in an object's content; `DamagedState` if a single bit of it has changed."""
+    body = unseal(content, where)
+    unknown = set(body) - {one.name for one in fields(Manifest)}
+    if unknown:
+        raise other_format(where, f"{FORMAT} with {', '.join(sorted(unknown))}", FORMAT)
+    segments = [Segment.from_json(segment) for segment in body.pop("segments", ())]
+    return Manifest(segments=segments, **body)
 
 
 def seal(body: Mapping[str, Any]) -> bytes:
@@ -100,18 +85,15 @@ def seal(body: Mapping[str, Any]) -> bytes:
     return f'{{"checksum":"{checksum}",\n"content":{text}}}\n'.encode()
 
 
-def unseal(content: bytes, path: Path) -> dict[str, Any]:
-    """What was sealed; `DamagedState` naming `path` if it is not byte for byte what `seal` wrote."""
+def unseal(content: bytes, where: str) -> dict[str, Any]:
+    """What was sealed; `DamagedState` naming `where` if it is not byte for byte what `seal` wrote."""
     try:
         body: dict[str, Any] = json.loads(content)["content"]
         intact = seal(body) == content
     except (ValueError, KeyError, TypeError) as error:
-        raise damaged(path, "it is not JSON with a checksum") from error
+        raise damaged(where, "it is not JSON with a checksum") from error
     if not intact:
-        raise damaged(path, "it does not match its checksum")
+        raise damaged(where, "it does not match its checksum")
     if body.get("format", FORMAT) != FORMAT:
-        raise InputError(
-            f"{path} has format {body['format']}, but this version of evenflow reads format {FORMAT}; "
-            "use the version that wrote it"
-        )
+        raise other_format(where, body["format"], FORMAT)
     return body

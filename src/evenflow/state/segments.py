@@ -1,11 +1,10 @@
-"""Segments: immutable, sorted, checked files of keyed state, and how they are read together."""
+"""Segments: immutable, sorted, checked objects of keyed state, and how they are read together."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -15,17 +14,19 @@ import pyarrow as pa
 
 from evenflow.model import InputError
 from evenflow.state.container import I64, U64, Container, Encoded
-from evenflow.state.durable import write_whole
 from evenflow.state.errors import explained
 from evenflow.state.key_values import Booleans, equal_keys, matched
+from evenflow.storage import Storage
 
 FINGERPRINT = "__fingerprint"  #: int64, the bits of the key's fingerprint
 VERSION = "__version"  #: int64, the batch that wrote the row
 
-_NAME = re.compile(r"\d+-(\d+)-[0-9a-f]+\.seg(\..*)?")
+SEGMENTS = "segments/"  #: where they are in a checkpoint's storage
+
+_NAME = re.compile(r"segments/\d+-(\d+)-[0-9a-f]+\.seg(\..*)?")
 _NEVER = np.iinfo(np.int64).min
 
-Place = Callable[[U64], npt.NDArray[np.int32]]  #: fingerprints → owners
+OwnerFunction = Callable[[U64], npt.NDArray[np.int32]]  #: fingerprints → owners, as `Owners` is
 
 
 @dataclass(frozen=True)
@@ -33,13 +34,14 @@ class Segment:
     """What a manifest says of a segment.
 
     Parameters:
-        file: its name in the directory of segments.
+        file: its name among the segments.
         owner: the worker whose rows it holds.
-        epochs: the placements by which its rows were given to that owner; several after a fold.
+        epochs: those in which its rows were given to that owner; several after a compaction.
         rows, bytes: its size.
-        checksum: of the whole file (see `container`).
+        checksum: of all of it (see `container`).
         lowest_batch, highest_batch: the range of its rows' versions.
         expires: when its first and its last row expire, for state that does (see `expiry`).
+        footer: how many bytes at its end one has to read to open it; 0: not known.
     """
 
     file: str
@@ -51,6 +53,12 @@ class Segment:
     lowest_batch: int
     highest_batch: int
     expires: tuple[int, int] | None = None
+    footer: int = 0
+
+    @property
+    def name(self) -> str:
+        """Its name in the checkpoint's storage."""
+        return SEGMENTS + self.file
 
     def to_json(self) -> dict[str, Any]:
         plain = {**asdict(self), "epochs": list(self.epochs)}
@@ -66,10 +74,10 @@ class Segment:
 
 
 def batch_of(name: str) -> int | None:
-    """The batch that wrote a segment file, or an unfinished one; None for any other file.
+    """The batch that wrote a segment, or an unfinished one; None for any other name.
 
     Example:
-        >>> batch_of("00003-0000000041-0f9a.seg"), batch_of("notes.txt")
+        >>> batch_of("segments/00003-0000000041-0f9a.seg"), batch_of("segments/notes.txt")
         (41, None)
     """
     match = _NAME.fullmatch(name)
@@ -100,7 +108,7 @@ def state_columns(names: Sequence[str]) -> list[str]:
 
 
 def write_segment(
-    directory: str | Path,
+    storage: Storage,
     table: pa.Table,
     owner: int,
     epochs: Iterable[int],
@@ -108,35 +116,34 @@ def write_segment(
 ) -> Segment:
     """Write rows of state as a new segment.
 
-    Guarantee: the file is whole and on the disk when this returns; its name is new, so a task that
-    is run again never meets its former self; until a manifest names it, it does not count.
+    Guarantee: the segment is whole and durable when this returns; its name is new, so a task that is
+    run again never meets its former self; until a manifest names it, it does not count.
 
     Parameters:
-        directory: where segments lie.
+        storage: the checkpoint's.
         table: columns `__fingerprint`, `__version`, the key as `k0`, `k1`, …, then the state, none
             of whose columns is named like a further key. Rows in any order.
         owner: the worker that writes.
-        epochs: the placements that gave it these keys.
+        epochs: those in which it was given these keys.
         expires: the column that says when a row expires, if there is one.
 
     Example:
-        >>> import tempfile
+        >>> from evenflow.storage import MemoryStorage
         >>> rows = pa.table({"__fingerprint": [7, -1], "__version": [4, 5], "k0": ["a", "b"],
         ...                  "hits": [1, 2]})
-        >>> segment = write_segment(tempfile.mkdtemp(), rows, owner=3, epochs=[0])
+        >>> segment = write_segment(MemoryStorage(), rows, owner=3, epochs=[0])
         >>> segment.rows, segment.lowest_batch, segment.highest_batch, segment.file[:17]
         (2, 4, 5, '00003-0000000005-')
     """
-    directory = Path(directory)
     table = _in_order(checked(table))
     versions = numbers_of(table, VERSION)
     low, high = _range(versions) or (0, 0)
-    name = f"{owner:05d}-{high:010d}-{uuid4().hex}.seg"
+    file = f"{owner:05d}-{high:010d}-{uuid4().hex}.seg"
     encoded = Encoded(fingerprints_in(table), table.drop_columns([FINGERPRINT]))
-    with explained("write", directory / name):
-        write_whole(directory / name, encoded.parts())
+    with explained("write", storage.where(SEGMENTS + file)):
+        storage.put(SEGMENTS + file, encoded.parts())
     return Segment(
-        file=name,
+        file=file,
         owner=owner,
         epochs=tuple(sorted(set(epochs))),
         rows=table.num_rows,
@@ -145,6 +152,7 @@ def write_segment(
         lowest_batch=low,
         highest_batch=high,
         expires=None if expires is None else _range(numbers_of(table, expires)),
+        footer=encoded.footer,
     )
 
 
@@ -197,15 +205,15 @@ def fingerprints_in(table: pa.Table) -> U64:
 # --- reading -------------------------------------------------------------------------------------
 
 
-def open_segment(directory: str | Path, segment: Segment) -> Container:
+def open_segment(storage: Storage, segment: Segment) -> Container:
     """Open a segment, and make sure that it is the one that was committed."""
-    return Container(Path(directory) / segment.file, segment.checksum, segment.bytes)
+    footer = segment.footer or None
+    return Container(storage, segment.name, segment.checksum, segment.bytes, footer)
 
 
-def read_segment(directory: str | Path, segment: Segment) -> pa.Table:
-    """All rows of a segment, sorted by fingerprint, every byte of the file checked."""
-    with open_segment(directory, segment) as container:
-        fingerprints, rows = container.read()
+def read_segment(storage: Storage, segment: Segment) -> pa.Table:
+    """All rows of a segment, sorted by fingerprint, every byte of it checked."""
+    fingerprints, rows = open_segment(storage, segment).read()
     return rows.add_column(0, FINGERPRINT, pa.array(fingerprints.view(np.int64)))
 
 
@@ -218,7 +226,7 @@ class _Answers:
         self._fingerprints = fingerprints
         self._keys = keys
         self.version = np.full(len(fingerprints), _NEVER)
-        self.owner = np.full(len(fingerprints), -1)  #: who has written the row
+        self.owner = np.full(len(fingerprints), -1)  #: who wrote the row
         self._place = np.full(len(fingerprints), -1)
         self._found: list[pa.Table] = []
         self._n_found = 0
@@ -229,7 +237,7 @@ class _Answers:
         keys, state = key_columns(names), state_columns(names)
         if len(keys) != self._keys.num_columns:
             raise InputError(
-                f"{container.path} has {len(keys)} key columns, but {self._keys.num_columns} were "
+                f"{container.where} has {len(keys)} key columns, but {self._keys.num_columns} were "
                 "looked up; start a new checkpoint for a new key"
             )
         prints = np.unique(self._fingerprints[wanted])
@@ -267,18 +275,18 @@ class StateReader:
     cost grows with the keys asked for, not with the keys stored.
 
     Parameters:
-        directory: where segments lie.
+        storage: the checkpoint's.
         segments: those of one manifest.
-        placements: epoch → function from fingerprints to owners, for every epoch of a segment.
+        owners: epoch → function from fingerprints to owners, for every epoch of a segment.
         state_schema: the state columns that are expected; taken from the segments if not given, which
             needs at least one segment.
 
     Example:
-        >>> import tempfile
-        >>> directory = tempfile.mkdtemp()
+        >>> from evenflow.storage import MemoryStorage
+        >>> storage = MemoryStorage()
         >>> row = {"__fingerprint": [7], "__version": [4], "k0": ["a"], "hits": [1]}
-        >>> segment = write_segment(directory, pa.table(row), owner=0, epochs=[0])
-        >>> reader = StateReader(directory, [segment], {0: lambda prints: np.zeros(len(prints), int)})
+        >>> segment = write_segment(storage, pa.table(row), owner=0, epochs=[0])
+        >>> reader = StateReader(storage, [segment], {0: lambda prints: np.zeros(len(prints), int)})
         >>> state, found = reader.look_up(np.array([7, 8], np.uint64), pa.table({"k0": ["a", "b"]}))
         >>> state["hits"].to_pylist(), found.tolist()
         ([1, None], [True, False])
@@ -286,19 +294,19 @@ class StateReader:
 
     def __init__(
         self,
-        directory: str | Path,
+        storage: Storage,
         segments: Sequence[Segment],
-        placements: Mapping[int, Place],
+        owners: Mapping[int, OwnerFunction],
         state_schema: pa.Schema | None = None,
     ) -> None:
-        missing = {epoch for segment in segments for epoch in segment.epochs} - set(placements)
+        missing = {epoch for segment in segments for epoch in segment.epochs} - set(owners)
         if missing:
             raise InputError(
-                f"segments were placed in epochs {sorted(missing)}, of which no placement is given"
+                f"segments were written in epochs {sorted(missing)}, but their owners are not given"
             )
-        self._directory = Path(directory)
+        self._storage = storage
         self._segments = sorted(segments, key=lambda segment: -segment.highest_batch)
-        self._placements = placements
+        self._owners = owners
         self._schema = state_schema
 
     def look_up(self, fingerprints: U64, keys: pa.Table) -> tuple[pa.Table, Booleans]:
@@ -307,21 +315,20 @@ class StateReader:
         return state, writer >= 0
 
     def found(self, fingerprints: U64, keys: pa.Table) -> tuple[pa.Table, I64]:
-        """The state of every key, in order, nulls where it has none; and the owner that has written
-        it, or -1."""
+        """The state of every key, in order, nulls where it has none; and the owner that wrote it,
+        or -1."""
         answers = _Answers(fingerprints, keys)
         for segment, mine in self.likely(fingerprints):
             # Newest segments come first: what is found there needs no look into older ones.
             (wanted,) = np.nonzero(mine & (answers.version < segment.highest_batch))
             if len(wanted):
-                with open_segment(self._directory, segment) as container:
-                    answers.search(container, wanted, segment.owner)
+                answers.search(open_segment(self._storage, segment), wanted, segment.owner)
         return answers.table(self.state_schema())[0], answers.owner
 
     def likely(self, fingerprints: U64) -> Iterator[tuple[Segment, Booleans]]:
         """Each segment in which some of these may be, newest first, and which."""
         epochs = {epoch for segment in self._segments for epoch in segment.epochs}
-        owners = {epoch: self._placements[epoch](fingerprints) for epoch in epochs}
+        owners = {epoch: self._owners[epoch](fingerprints) for epoch in epochs}
         present = {epoch: set(np.unique(owner).tolist()) for epoch, owner in owners.items()}
         for segment in self._segments:
             asked = [epoch for epoch in segment.epochs if segment.owner in present[epoch]]
@@ -336,14 +343,13 @@ class StateReader:
         if self._schema is None:
             if not self._segments:
                 raise InputError("no segment to take the state's columns from; give state_schema")
-            with open_segment(self._directory, self._segments[0]) as container:
-                stored = container.schema
+            stored = open_segment(self._storage, self._segments[0]).schema
             self._schema = pa.schema([stored.field(name) for name in state_columns(stored.names)])
         return self._schema
 
 
 def look_up(
-    directory: str | Path,
+    storage: Storage,
     segments: Sequence[Segment],
     fingerprints: U64,
     keys: pa.Table,
@@ -352,7 +358,7 @@ def look_up(
     """The newest state of every key in any of these segments: `StateReader.look_up` for one owner.
 
     Parameters:
-        directory: where segments lie.
+        storage: the checkpoint's.
         segments: where to look, whoever owns them.
         fingerprints: of the keys.
         keys: the key columns, compared by their order.
@@ -360,4 +366,4 @@ def look_up(
     """
     anywhere = [replace(segment, owner=0, epochs=(0,)) for segment in segments]
     nobody = {0: lambda prints: np.zeros(len(prints), np.int32)}
-    return StateReader(directory, anywhere, nobody, state_schema).look_up(fingerprints, keys)
+    return StateReader(storage, anywhere, nobody, state_schema).look_up(fingerprints, keys)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,9 +13,10 @@ import pyarrow as pa
 
 from evenflow.model import InputError
 from evenflow.model.owners import Owners
-from evenflow.state.checkpoint import Checkpoint, content_of, local_path
-from evenflow.state.errors import CheckpointError, damaged
-from evenflow.state.folding import newest
+from evenflow.state.checkpoint import FOLDER, IDENTITY, Checkpoint, content_of, manifest_name
+from evenflow.state.compaction import newest
+from evenflow.state.errors import CheckpointError, OtherFormat, damaged, explained
+from evenflow.state.journal import PLANS
 from evenflow.state.manifest import Manifest, unseal
 from evenflow.state.segments import (
     FINGERPRINT,
@@ -25,6 +26,7 @@ from evenflow.state.segments import (
     read_segment,
 )
 from evenflow.state.whole_keys import rows_of_fingerprints
+from evenflow.storage import Storage, storage_at
 
 Progress = Callable[[str, int, int], None]  #: (file, files done, files in all)
 
@@ -56,7 +58,7 @@ class Verdict:
         }
 
 
-def verify(path: str | Path, progress: Progress | None = None) -> Verdict:
+def verify(path: str | os.PathLike[str], progress: Progress | None = None) -> Verdict:
     """Read all that a checkpoint's kept manifests name, and check all that can be checked.
 
     Guarantee: a changed byte in the identity, a plan, a kept manifest or a segment that one names is
@@ -64,91 +66,104 @@ def verify(path: str | Path, progress: Progress | None = None) -> Verdict:
     out of order, twice there or another owner's.
 
     Parameters:
-        path: the checkpoint, as the user named it. Nothing in it is changed.
+        path: the checkpoint location, as the user named it. Nothing there is changed.
         progress: called before every file.
     """
-    directory = local_path(path) / "evenflow"
-    if not directory.is_dir():
-        raise InputError(
-            f"{directory.parent} is not a checkpoint of evenflow: it has no directory evenflow; give "
-            "the directory that the query was started with"
-        )
-    checkpoint = Checkpoint(directory, {})
-    problems: dict[str, str] = {}
-    sealed = [directory / "identity.json", *sorted((directory / "plans").glob("*.json"))]
-    for file in sealed:
-        with _noted(problems, file):
-            unseal(content_of(file), file)
-    manifests: list[Manifest] = []
+    storage = storage_at(path).under(FOLDER)
+    checkpoint = Checkpoint(storage, {})
     batches = checkpoint.batches()
+    with explained("list", storage.where()):
+        begun = bool(batches or storage.list(IDENTITY))
+        sealed = [IDENTITY, *storage.list(PLANS)]
+    if not begun:
+        raise InputError(
+            f"{checkpoint.location} is not a checkpoint of evenflow: it has no {FOLDER}/{IDENTITY}; "
+            "give the location that the query was started with"
+        )
+    problems: dict[str, str] = {}
+    for name in sealed:
+        with _noted(problems, storage.where(name)):
+            unseal(content_of(storage, name), storage.where(name))
+    manifests: list[Manifest] = []
     for batch in batches:
-        with _noted(problems, checkpoint.manifest_file(batch)):
+        with _noted(problems, storage.where(manifest_name(batch))):
             manifests.append(checkpoint.manifest(batch))
-    segments = {segment.file: segment for m in manifests for segment in m.segments}
-    placements = {epoch: place for m in manifests for epoch, place in m.placements.items()}
+    segments = {segment.name: segment for m in manifests for segment in m.segments}
+    owners = {epoch: described for m in manifests for epoch, described in m.owners.items()}
     left_behind: dict[str, pa.Table] = {}
     for done, segment in enumerate(segments.values()):
         if progress is not None:
             progress(segment.file, done, len(segments))
-        with _noted(problems, checkpoint.segments_directory / segment.file):
-            stale = verify_segment(checkpoint.segments_directory, segment, placements)
+        with _noted(problems, storage.where(segment.name)):
+            stale = verify_segment(storage, segment, owners)
             # What expires may be gone already where it has moved to.
             if stale.num_rows and segment.expires is None:
-                left_behind[segment.file] = stale
+                left_behind[segment.name] = stale
     for name, stale in left_behind.items():
-        with _noted(problems, checkpoint.segments_directory / name):
-            _check_taken_over(checkpoint.segments_directory, name, stale, manifests, placements)
+        with _noted(problems, storage.where(name)):
+            _check_taken_over(storage, name, stale, manifests, owners)
     files = len(sealed) + len(batches) + len(segments)
     return Verdict(files, sum(segment.rows for segment in segments.values()), problems)
 
 
 @contextmanager
-def _noted(problems: dict[str, str], file: Path) -> Iterator[None]:
+def _noted(problems: dict[str, str], where: str) -> Iterator[None]:
     try:
         yield
+    except OtherFormat:
+        raise  # nothing is damaged; this version cannot tell
     except (CheckpointError, InputError) as error:
-        problems[str(file)] = str(error)
+        problems[where] = str(error)
 
 
-def verify_segment(directory: Path, segment: Segment, placements: dict[int, Any]) -> pa.Table:
+def verify_segment(storage: Storage, segment: Segment, owners: dict[int, Any]) -> pa.Table:
     """Check every byte and every row of a segment; raises `DamagedState` at the first fault. Returns
-    the fingerprints and versions of rows that are not its owner's any more."""
-    file = directory / segment.file
-    table = read_segment(directory, segment)
-    with open_segment(directory, segment) as container:
-        fingerprints = container.fingerprints()
-        if not container.index_fits(fingerprints):
-            raise damaged(file, "its index does not fit its rows")
+    the fingerprints and versions of rows that are not its owner's any more.
+
+    Parameters:
+        storage: the checkpoint's.
+        segment: as a manifest describes it.
+        owners: epoch → who owned which key then, by `Owners.to_json`.
+    """
+    where = storage.where(segment.name)
+    with explained("read", where):
+        size = storage.size(segment.name)
+    if size != segment.bytes:
+        raise damaged(where, f"it has {size} bytes instead of {segment.bytes}")
+    table, container = read_segment(storage, segment), open_segment(storage, segment)
+    fingerprints = container.fingerprints()
+    if not container.index_fits(fingerprints):
+        raise damaged(where, "its index does not fit its rows")
     if len(fingerprints) != segment.rows or table.num_rows != segment.rows:
-        raise damaged(file, f"it has {table.num_rows} rows instead of {segment.rows}")
+        raise damaged(where, f"it has {table.num_rows} rows instead of {segment.rows}")
     if np.any(fingerprints[:-1] > fingerprints[1:]):
-        raise damaged(file, "its rows are not in order")
+        raise damaged(where, "its rows are not in order")
     if newest(table).num_rows != table.num_rows:
-        raise damaged(file, "it has two rows for one key")
+        raise damaged(where, "it has two rows for one key")
     versions = table.column(VERSION).to_numpy()
     if np.any((versions < segment.lowest_batch) | (versions > segment.highest_batch)):
-        raise damaged(file, "it has rows of other batches than its manifest says")
-    missing = set(segment.epochs) - set(placements)
+        raise damaged(where, "it has rows of other batches than its manifest says")
+    missing = set(segment.epochs) - set(owners)
     if missing:
-        raise damaged(file, f"no manifest knows the placement of its epochs {sorted(missing)}")
+        raise damaged(where, f"no manifest knows the owners in its epochs {sorted(missing)}")
     owned = np.zeros(segment.rows, bool)
     for epoch in segment.epochs:
-        owned |= Owners.from_json(placements[epoch])(fingerprints) == segment.owner
+        owned |= Owners.from_json(owners[epoch])(fingerprints) == segment.owner
     return table.select([FINGERPRINT, VERSION]).filter(pa.array(~owned))
 
 
 def _check_taken_over(
-    directory: Path,
+    storage: Storage,
     name: str,
     stale: pa.Table,
     manifests: list[Manifest],
-    placements: dict[int, Any],
+    owners: dict[int, Any],
 ) -> None:
     """Rows that another owner should have must be there, as new or newer: a key that has moved."""
-    manifest = next(m for m in reversed(manifests) if name in {s.file for s in m.segments})
-    places = {epoch: Owners.from_json(place) for epoch, place in placements.items()}
+    manifest = next(m for m in reversed(manifests) if name in {s.name for s in m.segments})
+    owner_functions = {epoch: Owners.from_json(one) for epoch, one in owners.items()}
     prints = stale.column(FINGERPRINT).to_numpy().view(np.uint64)
-    found = rows_of_fingerprints(directory, manifest.segments, places, np.unique(prints))
+    found = rows_of_fingerprints(storage, manifest.segments, owner_functions, np.unique(prints))
     newest_of: dict[int, int] = {}
     if found is not None:
         have = found.column(FINGERPRINT).to_numpy().view(np.uint64).tolist()
@@ -157,19 +172,19 @@ def _check_taken_over(
     wanted = zip(prints.tolist(), stale.column(VERSION).to_pylist(), strict=True)
     lost = sum(newest_of.get(key, -1) < version for key, version in wanted)
     if lost:
-        raise damaged(directory / name, f"{lost} of its rows belong to another owner")
+        raise damaged(storage.where(name), f"{lost} of its rows belong to another owner")
 
 
-def contents(path: str | Path) -> dict[str, Any]:
+def contents(path: str | os.PathLike[str]) -> dict[str, Any]:
     """What is in a checkpoint, as plain JSON.
 
     `keys` counts distinct fingerprints, which is the number of keys unless two of them collide;
-    `rows` also counts older versions that are not folded away yet.
+    `rows` also counts older versions that are not compacted yet.
     """
     checkpoint = Checkpoint.open(path)
     batches, last = checkpoint.batches(), checkpoint.last()
     described: dict[str, Any] = {
-        "checkpoint": str(checkpoint.directory.parent),
+        "checkpoint": checkpoint.location,
         "identity": dict(checkpoint.identity),
         "batches": {"kept": len(batches), "oldest": None, "last": None},
     }
@@ -181,10 +196,10 @@ def contents(path: str | Path) -> dict[str, Any]:
         **described,
         "run": last.run,
         "plan": dict(last.plan),
-        "epochs": {str(epoch): place for epoch, place in sorted(last.placements.items())},
+        "epochs": {str(epoch): described for epoch, described in sorted(last.owners.items())},
         "segments": len(segments),
         "rows": sum(segment.rows for segment in segments),
-        "keys": _distinct_keys(checkpoint.segments_directory, last),
+        "keys": _distinct_keys(checkpoint.storage, last),
         "bytes": sum(segment.bytes for segment in segments),
         "owners": [
             _owner(number, [segment for segment in segments if segment.owner == number])
@@ -204,9 +219,8 @@ def _owner(number: int, segments: list[Segment]) -> dict[str, Any]:
     }
 
 
-def _distinct_keys(directory: Path, manifest: Manifest) -> int:
+def _distinct_keys(storage: Storage, manifest: Manifest) -> int:
     found = [np.zeros(0, np.uint64)]
     for segment in manifest.segments:
-        with open_segment(directory, segment) as container:
-            found.append(container.fingerprints())
+        found.append(open_segment(storage, segment).fingerprints())
     return len(np.unique(np.concatenate(found)))

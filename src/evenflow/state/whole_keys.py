@@ -3,49 +3,49 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
+from evenflow.state.compaction import newest
 from evenflow.state.container import I64, U64
-from evenflow.state.folding import newest
 from evenflow.state.key_values import equal_keys
 from evenflow.state.segments import (
     FINGERPRINT,
-    Place,
+    OwnerFunction,
     Segment,
     StateReader,
     key_columns,
     open_segment,
 )
+from evenflow.storage import Storage
 
 _NUMBER = "__number"  # of the key that was asked for
 
 
 def rows_of_fingerprints(
-    directory: str | Path,
+    storage: Storage,
     segments: Sequence[Segment],
-    placements: Mapping[int, Place],
+    owners: Mapping[int, OwnerFunction],
     fingerprints: U64,
 ) -> pa.Table | None:
     """The newest rows of all keys with these fingerprints, as segments hold them; None if there are
     none.
 
     Parameters:
-        directory: where segments lie.
+        storage: the checkpoint's.
         segments: those of one manifest.
-        placements: epoch → function from fingerprints to owners.
+        owners: epoch → function from fingerprints to owners.
         fingerprints: of the keys, each once.
     """
-    found = _found(directory, segments, placements, fingerprints)
+    found = _found(storage, segments, owners, fingerprints)
     return None if found is None else found.drop_columns([_NUMBER])
 
 
 def rows_of_keys(
-    directory: str | Path,
+    storage: Storage,
     segments: Sequence[Segment],
-    placements: Mapping[int, Place],
+    owners: Mapping[int, OwnerFunction],
     fingerprints: U64,
     keys: pa.Table,
 ) -> tuple[I64, pa.Table] | None:
@@ -55,13 +55,13 @@ def rows_of_keys(
     Of a row that lies in several segments, because its key has moved, one version comes.
 
     Parameters:
-        directory: where segments lie.
+        storage: the checkpoint's.
         segments: those of one manifest.
-        placements: epoch → function from fingerprints to owners.
+        owners: epoch → function from fingerprints to owners.
         fingerprints: of the keys.
         keys: the key columns, fewer than the stored rows have: the first of theirs.
     """
-    found = _found(directory, segments, placements, fingerprints)
+    found = _found(storage, segments, owners, fingerprints)
     if found is None:
         return None
     number = found.column(_NUMBER).to_numpy()
@@ -71,17 +71,17 @@ def rows_of_keys(
 
 
 def _found(
-    directory: str | Path,
+    storage: Storage,
     segments: Sequence[Segment],
-    placements: Mapping[int, Place],
+    owners: Mapping[int, OwnerFunction],
     fingerprints: U64,
 ) -> pa.Table | None:
     parts = []
-    for segment, mine in StateReader(directory, segments, placements).likely(fingerprints):
+    for segment, mine in StateReader(storage, segments, owners).likely(fingerprints):
         (wanted,) = np.nonzero(mine)
-        with open_segment(directory, segment) as container:
-            hits = container.find(fingerprints[wanted])
-            rows = container.take(hits.row)
+        container = open_segment(storage, segment)
+        hits = container.find(fingerprints[wanted])
+        rows = container.take(hits.row)
         number = wanted[hits.query]
         rows = rows.add_column(0, FINGERPRINT, pa.array(fingerprints[number].view(np.int64)))
         parts.append(rows.append_column(_NUMBER, pa.array(number)))

@@ -1,5 +1,8 @@
 """Bytes under names: one small protocol, one file for each kind of store."""
 
+from evenflow.storage.addresses import local_path, storage_at
+from evenflow.storage.memory import MemoryStorage
+from evenflow.storage.posix import PosixStorage
 from evenflow.storage.protocol import Lock, Storage
 
-__all__ = ["Lock", "Storage"]
+__all__ = ["Lock", "MemoryStorage", "PosixStorage", "Storage", "local_path", "storage_at"]

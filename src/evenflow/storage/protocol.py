@@ -17,17 +17,22 @@ class Lock(Protocol):
 class Storage(Protocol):
     """Objects of bytes, each under a name such as `segments/00003-0000000005-0f9a.seg`.
 
-    A storage is a frozen, picklable value: tasks on other machines get a copy of it. Names are relative,
-    with `/` between their parts. Nothing above this protocol knows which kind of store it is.
+    A storage is a frozen, picklable value: tasks on other machines get a copy of it. Names are
+    relative, with `/` between their parts, and no name is also the folder of another. Nothing above
+    this protocol knows which kind of store it is.
 
-    Guarantee: an object is there whole or not at all, whoever reads it and whenever the writer dies, and
-    it is durable once `put` or `create` has returned.
+    Guarantee: an object is there whole or not at all, whoever reads it and whenever the writer dies,
+    and it is durable once `put` or `create` has returned.
 
     Errors: `FileNotFoundError` for a name that is not there, any other `OSError` where the store fails.
     """
 
     def where(self, name: str = "") -> str:
         """The full address of a name, for messages and for programs that read it themselves."""
+        ...
+
+    def under(self, folder: str) -> Storage:
+        """The same store, with all names relative to a folder of this one."""
         ...
 
     def size(self, name: str) -> int:
@@ -39,26 +44,37 @@ class Storage(Protocol):
         ...
 
     def read_ranges(self, name: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
-        """Some (start, end) ranges of an object, as few requests as the store allows.
+        """Some (start, end) ranges of an object, in as few requests as the store allows.
 
-        A range that goes past the end of the object comes back short.
+        A range that goes past the end of the object comes back short; no other one does.
         """
         ...
 
     def put(self, name: str, parts: Iterable[bytes | memoryview]) -> None:
-        """Write an object, in place of one that may be there."""
+        """Write an object, replacing the one that may be there."""
         ...
 
     def create(self, name: str, content: bytes) -> bool:
-        """Write an object unless one of that name is there; whether it is ours now.
+        """Write an object unless one of that name is there. Returns whether it has this content now.
 
         Guarantee: of several callers with different contents, exactly one gets True. A create whose
         reply was lost is recognised as one's own: if the object has this very content, that is True.
         """
         ...
 
+    def unfinished(self, prefix: str) -> list[str]:
+        """The names of what writers left that died, or that are still at work, sorted.
+
+        Such a name begins with that of the object it was to become. `delete` removes it. Always empty
+        for a store that shows nothing of unfinished writes.
+        """
+        ...
+
     def list(self, prefix: str) -> list[str]:
-        """The names that begin with `prefix`, in order, however deep; no unfinished ones."""
+        """The names that begin with `prefix`, sorted, however deep; no unfinished ones.
+
+        A prefix that no name has gives an empty list: a store need not know folders.
+        """
         ...
 
     def delete(self, name: str) -> None:
@@ -68,6 +84,6 @@ class Storage(Protocol):
     def lock(self, name: str, holder: str) -> Lock:
         """Keep all others out until released or until this process ends, however it ends.
 
-        Raises `BlockingIOError` with the present holder's description if somebody has it.
+        Raises `BlockingIOError` if somebody has it, with the holder's own text as its `strerror`.
         """
         ...

@@ -1,9 +1,8 @@
-"""Folding: segments of one owner put together, so that there are few of them."""
+"""Compaction: segments of one owner put together, so that there are few of them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +11,7 @@ from evenflow.state.expiry import Expiry
 from evenflow.state.key_values import first_of_each
 from evenflow.state.segments import (
     VERSION,
-    Place,
+    OwnerFunction,
     Segment,
     checked,
     fingerprints_in,
@@ -20,47 +19,51 @@ from evenflow.state.segments import (
     numbers_of,
     read_segment,
 )
+from evenflow.storage import Storage
 
 
-def fold(
-    directory: str | Path,
+def compact(
+    storage: Storage,
     segments: Sequence[Segment],
     new_table: pa.Table,
     expiry: Expiry | None = None,
-    placements: Mapping[int, Place] | None = None,
+    owners: Mapping[int, OwnerFunction] | None = None,
 ) -> tuple[pa.Table, list[Segment]]:
-    """The rows of the next segment of an owner, and the segments that it takes the place of.
+    """The rows of the next segment of an owner, and the segments that it replaces.
 
-    From the newest to the oldest, a segment is folded in while it has at most twice the rows gathered
-    so far (the logarithmic method).
+    From the newest to the oldest, a segment is taken in while it has at most twice the rows gathered so
+    far (the logarithmic method).
 
     Guarantee: every segment that stays has more than twice the rows of the next newer one, so n rows
     lie in at most log₂ n + 1 segments, and a row is written again O(log n) times. Of each key the
     newest version stays; nothing else is lost, but for what has expired or moved away.
 
     Parameters:
-        directory: where segments lie.
+        storage: the checkpoint's.
         segments: those of one owner.
         new_table: the rows of this batch, as for `write_segment`.
         expiry: which rows of the segments to leave out.
-        placements: epoch → owners now, to leave out the rows that other owners have taken over.
+        owners: epoch → function from fingerprints to owners, to leave out the rows that
+            other owners have taken over.
     """
     tables, consumed, rows = [checked(new_table)], [], new_table.num_rows
     for segment in sorted(segments, key=lambda segment: -segment.highest_batch):
         if segment.rows > 2 * rows:
             break
-        old = _kept(read_segment(directory, segment), segment, placements)
+        old = _kept(read_segment(storage, segment), segment, owners)
         tables.append(old if expiry is None else expiry.alive(old))
         consumed.append(segment)
         rows += segment.rows
     return (newest(pa.concat_tables(tables)) if consumed else tables[0]), consumed
 
 
-def _kept(table: pa.Table, segment: Segment, placements: Mapping[int, Place] | None) -> pa.Table:
-    if placements is None:
+def _kept(
+    table: pa.Table, segment: Segment, owners: Mapping[int, OwnerFunction] | None
+) -> pa.Table:
+    if owners is None:
         return table
     prints = fingerprints_in(table)
-    owned = [placements[epoch](prints) == segment.owner for epoch in segment.epochs]
+    owned = [owners[epoch](prints) == segment.owner for epoch in segment.epochs]
     kept = np.logical_or.reduce(owned)
     return table if kept.all() else table.filter(pa.array(kept))
 
