@@ -56,30 +56,6 @@ def xxh64(data, seed=0):
     return digest ^ digest >> 32
 
 
-def murmur3(data, seed=0, sparks_tail=True):
-    """32-bit Murmur3 of bytes, the last `len % 4` bytes by Spark's rule or as published."""
-
-    def scramble(word):
-        return _rotate_left((word * 0xCC9E2D51) & _HALF_WORD, 15, 32) * 0x1B873593 & _HALF_WORD
-
-    def take(digest, word):
-        return (_rotate_left(digest ^ scramble(word), 13, 32) * 5 + 0xE6546B64) & _HALF_WORD
-
-    digest = seed & _HALF_WORD
-    whole = len(data) // 4 * 4
-    for i in range(0, whole, 4):
-        digest = take(digest, int.from_bytes(data[i : i + 4], "little"))
-    if sparks_tail:
-        for byte in data[whole:]:
-            digest = take(digest, byte if byte < 128 else byte + 2**32 - 2**8)
-    else:
-        digest ^= scramble(int.from_bytes(data[whole:], "little"))
-    digest ^= len(data)
-    digest = (digest ^ digest >> 16) * 0x85EBCA6B & _HALF_WORD
-    digest = (digest ^ digest >> 13) * 0xC2B2AE35 & _HALF_WORD
-    return digest ^ digest >> 16
-
-
 def _chained(words, seed=0):
     for word in words:
         seed = xxh64((word & _WORD).to_bytes(8, "little"), seed)
@@ -127,42 +103,6 @@ def fingerprint(value):
         case tuple():
             return _chained(fingerprint(field) for field in value)
     raise TypeError(value)
-
-
-def spark_hash(function, kinds, row, seed=42):
-    """Spark's hash of a row, by `murmur3` or `xxh64`; unsigned. `kinds` are Spark's names of types,
-    or for a struct the list of its fields' kinds."""
-    for kind, value in zip(kinds, row, strict=True):
-        if value is not None:
-            seed = _spark_hash_of_value(function, kind, value, seed)
-    return seed
-
-
-def _spark_hash_of_value(function, kind, value, seed):
-    if isinstance(kind, list):
-        return spark_hash(function, kind, value, seed)
-    if kind in ("boolean", "byte", "short", "int", "date"):
-        data = struct.pack("<i", value)
-    elif kind in ("long", "timestamp", "duration", "time"):
-        data = struct.pack("<q", value)
-    elif kind in ("float", "double"):
-        value = math.nan if math.isnan(value) else 0.0 if value == 0 else value
-        data = struct.pack("<f" if kind == "float" else "<d", value)
-    elif kind.startswith("decimal"):
-        precision, scale = map(int, kind[len("decimal(") : -1].split(","))
-        unscaled = int(value.scaleb(scale, Context(prec=80)))
-        if precision <= 18:
-            data = struct.pack("<q", unscaled)
-        else:
-            bits = (unscaled if unscaled >= 0 else ~unscaled).bit_length()
-            data = unscaled.to_bytes(bits // 8 + 1, "big", signed=True)
-    elif kind == "string":
-        data = value.encode()
-    elif kind == "binary":
-        data = value
-    else:
-        raise TypeError(kind)
-    return function(data, seed)
 
 
 def mix(word):
