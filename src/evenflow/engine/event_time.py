@@ -49,7 +49,7 @@ class Watermarks(NamedTuple):
         With several sources, the slowest one counts: rows of the others wait for it.
 
         Parameters:
-            seen: what each worker has seen as the latest event time, of each source.
+            seen: the latest event time that each task has seen, of each source.
             delay: how long rows may be late.
 
         Example:
@@ -69,8 +69,8 @@ class Watermarks(NamedTuple):
         }
 
 
-class Seen:
-    """What a worker notes of its rows' event times.
+class EventTimes:
+    """What a task notes of its rows' event times.
 
     Parameters:
         sources: how many sources the rows come from.
@@ -88,7 +88,7 @@ class Seen:
             self.newest[source] = latest(self.newest[source], int(moments.max()))
 
     def report(self) -> dict[str, Any]:
-        """For the worker's report."""
+        """For the task's report."""
         return {
             "event_times": self.newest,
             "late_rows": self.late,
@@ -103,7 +103,7 @@ def event_time_after(
     """What a batch leaves in its manifest about event time; nothing if no state expires."""
     if job.expires is None:
         return {}
-    return watermarks.left_behind((report["event_times"] for report in work), job.delay)
+    return watermarks.left_behind((report["event_times"] for report in work), job.work.delay)
 
 
 def event_time_metrics(

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from evenflow.engine.layout import FINGERPRINT, PARTITION, stored
 from evenflow.model import InputError
-from evenflow.operators import Operator, WindowJoin
-from evenflow.operators.windows import END, START, Window
 
 if TYPE_CHECKING:
-    # Work tasks import this module, and must not wait for a compiler that they do not use.
+    # Tasks import this module and must not wait for a compiler that they do not use.
+    from evenflow.engine.work import Work
     from evenflow.grouping.protocol import GroupingScheme
     from evenflow.planning.controller import Replanning
 
-# Columns that travel beside the user's own.
-WORKER = "__evenflow_worker"
-FINGERPRINT = "__fingerprint"
-REPORT = "__evenflow_report"
 AUTO = "auto"
 
 
@@ -29,108 +25,84 @@ class Job:
 
     Parameters:
         key: the key columns.
-        rows: the schema of the rows: key columns and what the operator reads.
-        operator: what happens to a key.
-        scheme: who gets which message; None to choose by what the data shows.
-        workers: how many workers.
+        rows: the schema of the rows: key columns and what the work reads.
+        work: what happens to the rows of a key.
+        scheme: which partition gets which row; None to choose by what the data shows.
+        partitions: how many partitions share the work.
         seed: of the hash functions.
-        replanning: when and how a routing table is planned anew, where the scheme has one.
-        window: the event-time windows that the operator works in; None for all of time.
+        replanning: when and how a routing table is replanned, where the scheme has one.
     """
 
     key: tuple[str, ...]
     rows: pa.Schema
-    operator: Operator
+    work: Work
     scheme: GroupingScheme | None
-    workers: int
+    partitions: int
     seed: int = 0
     replanning: Replanning | None = None
-    window: Window | None = None
 
     def key_schema(self) -> pa.Schema:
-        """The key columns, as they are stored: k0, k1, …
+        """The key columns as they are stored: k0, k1, … for the user's own, then the work's.
 
-        For state that expires, the moment when it does follows: a window's end (in parts of states
-        the beginning of a pane), or the last moment at which a row of a join can still have a
-        partner, and a number that tells such rows apart. Fingerprints are of the user's key alone, so
-        that all that belongs to a key lies together and moves together.
+        Fingerprints are of the user's key alone, so that everything that belongs to a key lies together
+        and moves together.
         """
-        types = [self.rows.field(name).type for name in self.key]
-        types += [pa.int64()] * ((self.window is not None) + 2 * self.joins)
+        types = [self.rows.field(name).type for name in self.key] + self.work.key_types()
         return pa.schema([pa.field(f"k{i}", kind) for i, kind in enumerate(types)])
-
-    @property
-    def joins(self) -> bool:
-        """Whether rows are paired, rather than folded into one state a key."""
-        return isinstance(self.operator, WindowJoin)
-
-    @property
-    def delay(self) -> int:
-        """How long rows may be late, in microseconds of event time."""
-        if self.window is not None:
-            return self.window.delay
-        return self.operator.delay if isinstance(self.operator, WindowJoin) else 0
 
     @property
     def expires(self) -> str | None:
         """The stored key column that says when a row of state expires, if it does."""
-        return f"k{len(self.key)}" if self.window is not None or self.joins else None
+        return f"k{len(self.key)}" if self.work.expires else None
 
     def state_schema(self) -> pa.Schema:
-        """The state columns, as the operator names them."""
-        return self.operator.state_schema(self.rows)
+        """The state columns, as the work names them."""
+        return self.work.state_schema(self.rows)
+
+    def stored_names(self) -> list[str]:
+        """The columns of a row of state, without its version."""
+        return [FINGERPRINT, *self.key_schema().names, *map(stored, self.state_schema().names)]
 
     def output_schema(self) -> pa.Schema:
-        """The output: the key columns under their own names, then what the operator emits."""
-        emitted = self.operator.output_schema(self.rows)
+        """The output: the key columns under their own names, then the work's."""
+        emitted = self.work.output_schema(self.rows)
         twice = set(self.key) & set(emitted.names)
         if twice:
             raise InputError(
-                f"the output would have two columns {min(twice)!r}, the key and an aggregate; "
-                "name the aggregate otherwise"
+                f"the output would have two columns {min(twice)!r}, and one of them is the key; "
+                "rename the key or the other one"
             )
-        bounds: list[pa.Field] = []
-        if self.window is not None:
-            kind = self.window.time_type(self.rows)
-            bounds = [pa.field(START, kind), pa.field(END, kind)]
-            taken = {START, END} & {*self.key, *emitted.names}
-            if taken:
-                raise InputError(
-                    f"the output would have two columns {min(taken)!r}: the windows' bounds are called "
-                    f"{START} and {END}; rename the key or the aggregate"
-                )
         keys = (self.rows.field(name).with_nullable(True) for name in self.key)
-        return pa.schema([*keys, *bounds, *emitted])
+        return pa.schema([*keys, *emitted])
 
     def parts_schema(self) -> pa.Schema:
-        """What workers hand on where keys are split: parts of states, bound for the keys' owners."""
+        """What tasks hand on where keys are split: parts of states, bound for the keys' owners."""
         return pa.schema(
             [
-                pa.field(WORKER, pa.int32()),
+                pa.field(PARTITION, pa.int32()),
                 pa.field(FINGERPRINT, pa.int64()),
                 *self.key_schema(),
                 *(pa.field(stored(f.name), f.type) for f in self.state_schema()),
             ]
         )
 
-
-def quoted(name: str) -> str:
-    """A column's name as Spark's expressions write it, whatever is in it."""
-    return "`" + name.replace("`", "``") + "`"
-
-
-def stored(name: str) -> str:
-    """The name of a state column in parts and segments, which no key column has."""
-    return f"s_{name}"
+    def identity(self) -> dict[str, Any]:
+        """What must be the same for the state of a checkpoint to be used."""
+        return {
+            "key": {name: str(self.rows.field(name).type) for name in self.key},
+            "state": {field.name: str(field.type) for field in self.state_schema()},
+            **self.work.signature(),
+        }
 
 
-def check_fit(operator: Operator, scheme: GroupingScheme) -> None:
-    """Refuse an operator whose keys cannot be split under a scheme that splits them."""
-    if scheme.splits_keys and not operator.mergeable:
+def check_fit(work: Work, scheme: GroupingScheme) -> None:
+    """Refuse work whose keys cannot be split under a scheme that splits them."""
+    if scheme.splits_keys and not work.mergeable:
         from evenflow.grouping import schemes
 
         fitting = [name for name, known in schemes().items() if not known.splits_keys]
         raise InputError(
-            f"{scheme.name!r} sends one key to several workers, and {type(operator).__name__} has no "
-            f"`merge` to put the parts together; define merge(a, b), or use {' or '.join(fitting)}"
+            f"{scheme.name!r} sends the rows of one key to several partitions, and {work.describe()} "
+            "has no `merge` to put their results together; define merge(a, b), or use "
+            f"{' or '.join(fitting)}"
         )

@@ -2,62 +2,106 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from evenflow.engine.job import Job
-from evenflow.engine.observing import Reports, remembered
+from evenflow.engine.reports import Reports, remembered
 from evenflow.grouping.table import TableRouting
-from evenflow.model import RoutingTable
+from evenflow.model import InputError, RoutingTable
 from evenflow.model.owners import Owners
 from evenflow.model.plan import Plan
 from evenflow.planning.choosing import choose
 from evenflow.planning.controller import Decision
 from evenflow.state.manifest import Manifest
 
+if TYPE_CHECKING:
+    from evenflow.grouping.protocol import GroupingScheme
+
 
 def first_plan(job: Job) -> Plan:
     """The plan of a query that has seen nothing yet."""
     if job.scheme is not None:
-        return Plan(job.scheme.name, job.workers, job.seed, reason="asked for")
+        return _asked_for(Plan("", job.partitions, job.seed), job.scheme)
     reason = "the first batch: nothing is known of the keys yet"
-    scheme = "key" if job.operator.mergeable else TableRouting.name
-    return Plan(scheme, job.workers, job.seed, reason=reason)
+    scheme = "key" if job.work.mergeable else TableRouting.name
+    return Plan(scheme, job.partitions, job.seed, reason=reason)
 
 
-def next_plan(job: Job, last: Manifest | None, workers: int) -> Plan:
+def next_plan(job: Job, last: Manifest | None, partitions: int) -> Plan:
     """What the batch after `last` should follow: the plan it left, with what the user has changed."""
     if last is None:
-        return replace(first_plan(job), workers=workers)
+        return replace(first_plan(job), partitions=partitions)
     plan = Plan.from_dict(last.plan)
-    if job.scheme is not None and job.scheme.name != plan.scheme:
-        plan = plan.followed_by(scheme=job.scheme.name, reason="asked for")
-    return resized(plan, workers, job.seed)
+    if job.scheme is not None and _differs(plan, job.scheme):
+        plan = _asked_for(plan, job.scheme)
+    return resized(plan, partitions, job.seed)
 
 
-def resized(plan: Plan, workers: int, seed: int) -> Plan:
-    """The plan with another number of workers, or another seed.
+def _asked_for(plan: Plan, scheme: GroupingScheme) -> Plan:
+    return plan.followed_by(
+        scheme=scheme.name, parameters=parameters_of(scheme), reason="asked for"
+    )
 
-    Guarantee: with a new number of workers, only the keys of workers that leave, and the share that
-    newcomers are due, change their owner, unless the scheme is `key`, whose hash has no memory.
+
+def _differs(plan: Plan, scheme: GroupingScheme) -> bool:
+    return scheme.name != plan.scheme or parameters_of(scheme) != dict(plan.parameters)
+
+
+def scheme_of(job: Job, plan: Plan) -> GroupingScheme:
+    """The scheme that routes under this plan, with the parameters that were written down with it."""
+    from evenflow.grouping import make
+
+    if job.scheme is not None and not _differs(plan, job.scheme):
+        return job.scheme
+    return make(plan.scheme, **plan.parameters)
+
+
+def parameters_of(scheme: GroupingScheme) -> dict[str, Any]:
+    """A scheme's parameters, as a plan keeps them.
+
+    Example:
+        >>> from evenflow.grouping import make
+        >>> parameters_of(make("greedy-d:d=5"))
+        {'d': 5}
+    """
+    fields: Any = dataclasses.fields(scheme) if dataclasses.is_dataclass(scheme) else ()
+    found = {one.name: getattr(scheme, one.name) for one in fields if one.init}
+    try:
+        kept: dict[str, Any] = json.loads(json.dumps(found))
+    except TypeError as error:
+        raise InputError(
+            f"the scheme {scheme.name!r} has a parameter that cannot be written down with a plan "
+            f"({error}); use numbers and text"
+        ) from None
+    return kept
+
+
+def resized(plan: Plan, partitions: int, seed: int) -> Plan:
+    """The plan with another number of partitions, or another seed.
+
+    Guarantee: with a new number of partitions, only the keys of partitions that leave, and the share
+    that newcomers are due, change their owner, unless the scheme is `key`, whose hash has no memory.
     """
     if seed != plan.seed:
-        return plan.followed_by(workers=workers, seed=seed, buckets=(), table=RoutingTable())
+        return plan.followed_by(partitions=partitions, seed=seed, buckets=(), table=RoutingTable())
     if plan.scheme == "key":
         # Owners by plain hash: what other schemes have left is given up.
-        return plan.followed_by(workers=workers, buckets=(), table=RoutingTable())
-    if workers == plan.workers:
+        return plan.followed_by(partitions=partitions, buckets=(), table=RoutingTable())
+    if partitions == plan.partitions:
         return plan
     hashing = TableRouting(limit=max(len(plan.table.entries), 1))
-    state = hashing.placed(hashing.start(plan.workers, seed), plan.buckets, plan.table)
-    state = hashing.resize(state, workers)
+    state = hashing.placed(hashing.start(plan.partitions, seed), plan.buckets, plan.table)
+    state = hashing.resize(state, partitions)
     return plan.followed_by(
-        workers=workers,
+        partitions=partitions,
         buckets=tuple(state.buckets.tolist()),
         table=RoutingTable(hashing.table(state)),
-        reason=f"{workers} workers instead of {plan.workers}",
+        reason=f"{partitions} partitions instead of {plan.partitions}",
     )
 
 
@@ -65,9 +109,9 @@ def following_plan(job: Job, plan: Plan, reports: Reports, decision: Decision | 
     """The plan for the next batch, from what this one has shown."""
     plan = plan.followed_by(hot=remembered(plan.hot, reports.hot(), reports.rows))
     if job.scheme is None:
-        choice = choose(job.operator.mergeable, plan.workers, plan.hot, plan.scheme)
+        choice = choose(job.work.mergeable, plan.partitions, plan.hot, plan.scheme)
         if choice.scheme != plan.scheme or decision is None:
-            return plan.followed_by(scheme=choice.scheme, reason=choice.reason)
+            return plan.followed_by(scheme=choice.scheme, parameters={}, reason=choice.reason)
     if decision is None:
         return plan
     if decision.table is None:
@@ -81,20 +125,20 @@ def owners_of(last: Manifest | None, plan: Plan) -> dict[int, Owners]:
     if last is None:
         return {plan.epoch: now}
     live = {epoch for segment in last.segments for epoch in segment.epochs}
-    before = {e: Owners.from_json(p) for e, p in last.placements.items() if e in live}
+    before = {e: Owners.from_json(p) for e, p in last.owners.items() if e in live}
     return {**before, plan.epoch: now}
 
 
 def moves_of(last: Manifest | None, plan: Plan) -> dict[str, Any]:
-    """What of `Store` says which keys change their owner with this batch.
+    """The fields of `Batch` that say which keys change their owner with this batch.
 
-    A new routing table moves few keys, with all their state, at once; the epoch before is then of no
-    use any more. After a new number of workers keys are many, and move when rows of theirs come.
+    A new routing table moves few keys, with all their state, at once; the epoch before is then no
+    longer needed. After a new number of partitions many keys move, each when rows of it arrive.
     """
     moves: dict[str, Any] = {"count_keys": plan.scheme == TableRouting.name}
     if last is None or last.epoch is None or last.epoch == plan.epoch:
         return moves
-    before, now = Owners.from_json(last.placements[last.epoch]), Owners.of(plan)
+    before, now = Owners.from_json(last.owners[last.epoch]), Owners.of(plan)
     if replace(before, table={}) != replace(now, table={}):
         return moves
     listed = np.array(sorted({*before.table, *now.table}), np.uint64)

@@ -1,4 +1,4 @@
-"""Route: each source task gives every row a worker. The first step of the loop."""
+"""Route: each source task gives every row a partition. The first step of the loop."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from evenflow.engine.job import FINGERPRINT, WORKER
+from evenflow.engine.layout import FINGERPRINT, PARTITION
 from evenflow.grouping.protocol import GroupingScheme
 from evenflow.grouping.table import TableRouting
-from evenflow.model import Feedback, KeyCounts, RoutingTable
+from evenflow.model import Feedback, KeyCounts, Plan, RoutingTable
 
 
 @dataclass(frozen=True)
 class Route:
-    """A `mapInArrow` function that puts worker and fingerprint before the columns of each row.
+    """A source task: puts partition and fingerprint before the columns of each row.
 
-    Guarantee: where a row goes depends on the rows before it in its partition, the partition's number,
-    the batch, the plan and the seed, and on nothing else: a task that Spark runs again sends every row
-    where it went before.
+    Guarantee: where a row goes depends on the rows before it in its source partition, the number of
+    that partition, the batch, the plan and the seed, and on nothing else: a task that Spark runs again
+    sends every row where it went before.
     """
 
     scheme: GroupingScheme
-    workers: int
+    partitions: int
     seed: int
     key: tuple[str, ...]
     hot: KeyCounts
@@ -32,11 +32,21 @@ class Route:
     table: RoutingTable = field(default_factory=RoutingTable)
     buckets: tuple[int, ...] = ()
 
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from pyspark import TaskContext
+    @classmethod
+    def under(cls, plan: Plan, scheme: GroupingScheme, key: tuple[str, ...], batch: int) -> Route:
+        """How a batch is routed under a plan."""
+        routed_by, tasks = as_tasks(scheme, plan.partitions)
+        return cls(routed_by, tasks, plan.seed, key, plan.hot, batch, plan.table, plan.buckets)
 
-        task = TaskContext.get()
-        router = Router(self, 0 if task is None else task.partitionId())
+    @property
+    def by_hash(self) -> bool:
+        """Whether every key goes to its owner by hash alone, so that no row need visit Python."""
+        if isinstance(self.scheme, TableRouting):
+            return not (self.table.entries or self.buckets)
+        return self.scheme.name == "key"
+
+    def __call__(self, source: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        router = Router(self, source)
         for batch in batches:
             yield router.routed(batch)
 
@@ -44,25 +54,45 @@ class Route:
 class Router:
     """One source's router at work on one batch."""
 
-    def __init__(self, route: Route, partition: int) -> None:
+    def __init__(self, route: Route, source: int) -> None:
         self.route = route
         # Where ties and round-robins begin differs by batch, too: small batches would otherwise all
-        # favour the same workers.
-        self.state = route.scheme.start(route.workers, route.seed, partition + (route.batch << 20))
+        # favour the same partitions.
+        self.state = route.scheme.start(route.partitions, route.seed, source + (route.batch << 20))
         if isinstance(route.scheme, TableRouting):
             self.state = route.scheme.placed(self.state, route.buckets, route.table)
         elif route.hot.counts:
             route.scheme.observe(self.state, Feedback(hot=route.hot))
 
     def routed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The batch, with worker and fingerprint before its columns."""
+        """The batch, with partition and fingerprint before its columns."""
         fingerprints = fingerprints_of(batch, self.route.key)
         out = np.empty(len(fingerprints), np.int32)
         self.route.scheme.route(self.state, fingerprints, out)
         return pa.record_batch(
             [pa.array(out), pa.array(fingerprints.view(np.int64)), *batch.columns],
-            names=[WORKER, FINGERPRINT, *batch.schema.names],
+            names=[PARTITION, FINGERPRINT, *batch.schema.names],
         )
+
+
+def as_tasks(scheme: GroupingScheme, partitions: int) -> tuple[GroupingScheme, int]:
+    """The scheme as tasks run it, and how many tasks the rows are cut into.
+
+    Consistent grouping moves virtual workers to machines that have time. A Spark task is pulled by
+    whichever executor is free, which is just that: the virtual workers become tasks, filled evenly by
+    the paper's own rule for them (PoRC, §V-B), and executors take as many as they can serve.
+    """
+    from evenflow.grouping import make
+
+    if scheme.name != "consistent":
+        return scheme, partitions
+    even = make("random-choices", epsilon=scheme.epsilon, patience=scheme.patience)  # type: ignore[attr-defined]
+    return even, tasks_of(scheme, partitions)
+
+
+def tasks_of(scheme: GroupingScheme, partitions: int) -> int:
+    """How many tasks the work is cut into: as many as partitions, or as virtual workers."""
+    return partitions * int(getattr(scheme, "virtual", 1))
 
 
 def fingerprints_of(batch: pa.RecordBatch, key: tuple[str, ...]) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""What a worker counts about its own work."""
+"""What a task counts about its own work."""
 
 from __future__ import annotations
 
@@ -11,21 +11,19 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from evenflow.engine.rows import Keys
-from evenflow.engine.statistics import row_bytes
+from evenflow.engine.key_costs import row_bytes
+from evenflow.engine.layout import Keys
 
-TOP = 64  #: so many of its most frequent keys a worker reports
+TOP = 64  #: how many of its most frequent keys a task reports
 
 
 class Tally:
-    """What a worker counts about its own work: rows, keys, seconds and its most frequent keys."""
+    """What a task counts about its own work: rows, keys, seconds and its most frequent keys."""
 
     def __init__(self) -> None:
         self.rows = 0
         self.seconds = 0.0
-        self.started: float | None = (
-            None  #: when the operator's work began, by the clock on the wall
-        )
+        self.started: float | None = None  #: when the operator's work began, wall-clock time
         self.cpu = time.process_time()
         self.began = time.perf_counter()
         self._tops: dict[int, tuple[int, str]] = {}
@@ -61,11 +59,13 @@ class Tally:
         yield
         self.seconds += time.perf_counter() - began
 
-    def report(self, **more: Any) -> str:
+    def report(self, stage: str, partition: int, **more: Any) -> str:
         """As JSON; `floor` bounds what any key that is not listed can have."""
         top = [[str(k), n, name] for k, (n, name) in self._tops.items()]
         return json.dumps(
             {
+                "stage": stage,
+                "partition": partition,
                 "rows": self.rows,
                 "seconds": time.perf_counter() - self.began,
                 "cpu_seconds": time.process_time() - self.cpu,

@@ -1,4 +1,4 @@
-"""How a batch is routed: what routers and workers must agree on."""
+"""How a batch is routed: what routers and tasks must agree on."""
 
 from __future__ import annotations
 
@@ -16,25 +16,28 @@ class Plan:
     written down with the manifest of the batch before it.
 
     Parameters:
-        scheme: the grouping scheme's name, with its parameters after a colon.
-        workers: how many workers there are.
-        epoch: grows by one whenever keys change their owner: with the number of workers, the seed,
+        scheme: the grouping scheme's name.
+        partitions: how many partitions there are.
+        parameters: the scheme's: a batch that is run again, maybe by a driver that was started with
+            others, routes by these.
+        epoch: grows by one whenever keys change their owner: with the number of partitions, the seed,
             the buckets or the table.
         table: explicit owners of a few keys; all others go by hash.
-        buckets: the hash: bucket → worker, once workers have come or gone; empty while every worker has
-            as many neighbouring buckets as any other.
+        buckets: the hash: bucket → partition, once their number has changed; empty while every
+            partition has as many neighbouring buckets as any other.
         hot: what the batches before have shown of the hot keys; routers begin with it.
         reason: why the plan is as it is, in words.
     """
 
     scheme: str
-    workers: int
+    partitions: int
     seed: int = 0
     epoch: int = 0
     table: RoutingTable = field(default_factory=RoutingTable)
     buckets: tuple[int, ...] = ()
     hot: KeyCounts = field(default_factory=KeyCounts)
     reason: str = ""
+    parameters: Mapping[str, Any] = field(default_factory=dict)
 
     def owners(self) -> dict[str, Any]:
         """What decides who owns a key."""
@@ -42,7 +45,7 @@ class Plan:
 
     def hashing(self) -> dict[str, Any]:
         """What decides who owns a key that is not in the table."""
-        return {"workers": self.workers, "seed": self.seed, "buckets": self.buckets}
+        return {"partitions": self.partitions, "seed": self.seed, "buckets": self.buckets}
 
     def followed_by(self, **changes: Any) -> Plan:
         """This plan with some changes; the epoch grows if they change who owns a key."""
@@ -53,10 +56,11 @@ class Plan:
         """As plain JSON."""
         return {
             "scheme": self.scheme,
-            "workers": self.workers,
+            "parameters": dict(self.parameters),
+            "partitions": self.partitions,
             "seed": self.seed,
             "epoch": self.epoch,
-            "table": {str(key): worker for key, worker in self.table.entries.items()},
+            "table": {str(key): owner for key, owner in self.table.entries.items()},
             "buckets": list(self.buckets),
             "hot": {str(key): count for key, count in self.hot.counts.items()},
             "total": self.hot.total,
@@ -75,10 +79,11 @@ class Plan:
         """
         return cls(
             scheme=plain["scheme"],
-            workers=plain["workers"],
+            parameters=plain["parameters"],
+            partitions=plain["partitions"],
             seed=plain["seed"],
             epoch=plain["epoch"],
-            table=RoutingTable({int(key): worker for key, worker in plain["table"].items()}),
+            table=RoutingTable({int(key): owner for key, owner in plain["table"].items()}),
             buckets=tuple(plain.get("buckets", ())),
             hot=KeyCounts({int(key): n for key, n in plain["hot"].items()}, plain["total"]),
             reason=plain["reason"],

@@ -1,21 +1,26 @@
 """What happens to a key: aggregates, and the protocol for work of one's own.
 
 `Aggregates` is the operator made of named aggregates; `count`, `sum`, `mean`, `min`, `max`,
-`distinct`, `quantiles` and `top_k` make them. `NaiveBayes` counts classes, `WindowJoin` pairs
+`distinct`, `quantiles` and `top_k` make them. `NaiveBayes` counts classes, `IntervalJoin` pairs
 rows, `Window` says in which event-time windows all this happens. `Operator` is the protocol
-for work of one's own on whole tables, `PerKey` adapts functions that are called once a key.
+for work of one's own on whole tables, `PerKey` adapts functions that are called once per key.
 """
 
 from evenflow.operators.aggregate import Aggregate
 from evenflow.operators.aggregates import Aggregates
 from evenflow.operators.catalogue import known_aggregates, parse_aggregate
 from evenflow.operators.counts import Count
-from evenflow.operators.distinct_sketch import DistinctSketch, distinct
+from evenflow.operators.distinct_sketch import DistinctSketch
 from evenflow.operators.distinct_values import Distinct
 from evenflow.operators.extremes import Maximum, Minimum
-from evenflow.operators.frequent_sketch import TopKSketch, top_k
+from evenflow.operators.frequent_sketch import TopKSketch
 from evenflow.operators.frequent_values import TopK
+from evenflow.operators.functions import avg, count, distinct, mean, quantiles, top_k
+from evenflow.operators.functions import max as max
+from evenflow.operators.functions import min as min
+from evenflow.operators.functions import sum as sum
 from evenflow.operators.groups import Groups
+from evenflow.operators.interval_join import IntervalJoin
 from evenflow.operators.local import no_state, on_table, rows_by_key
 from evenflow.operators.means import Mean
 from evenflow.operators.naive_bayes import NaiveBayes, NaiveBayesModel
@@ -23,16 +28,7 @@ from evenflow.operators.per_key import PerKey
 from evenflow.operators.protocol import Operator, Rows
 from evenflow.operators.quantile_sketch import Quantiles
 from evenflow.operators.sums import Sum
-from evenflow.operators.window_join import WindowJoin
 from evenflow.operators.windows import Window
-
-# What a person types: the name of the aggregate, as Spark's own functions have it.
-count = Count
-sum = Sum
-mean = Mean
-min = Minimum
-max = Maximum
-quantiles = Quantiles
 
 # Without min, max and sum: `import *` must not put them in place of Python's own.
 __all__ = [
@@ -42,6 +38,7 @@ __all__ = [
     "Distinct",
     "DistinctSketch",
     "Groups",
+    "IntervalJoin",
     "Maximum",
     "Mean",
     "Minimum",
@@ -55,7 +52,7 @@ __all__ = [
     "TopK",
     "TopKSketch",
     "Window",
-    "WindowJoin",
+    "avg",
     "count",
     "distinct",
     "known_aggregates",

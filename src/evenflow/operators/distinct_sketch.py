@@ -9,7 +9,6 @@ import pyarrow as pa
 
 from evenflow.model import InputError
 from evenflow.operators.aggregate import ColumnAggregate
-from evenflow.operators.distinct_values import Distinct
 from evenflow.operators.groups import Groups
 from evenflow.operators.input_columns import one_array, plain_type
 from evenflow.operators.sketch_library import datasketches, join_each, scalars, sketch_each
@@ -17,18 +16,6 @@ from evenflow.operators.value_lists import distinct_pairs
 
 # DataSketches ignores the empty string; Spark counts it as a value like any other.
 _EMPTY_STRING = -0x5D1E_57E7_E0F0_E0F1
-
-
-def distinct(column: str, *, approximate: bool = False) -> Distinct | DistinctSketch:
-    """Counts the distinct values of a column: exactly, or by a sketch of bounded size.
-
-    Example:
-        >>> distinct("user")
-        Distinct(column='user')
-        >>> distinct("user", approximate=True)
-        DistinctSketch(column='user', lg_k=12)
-    """
-    return DistinctSketch(column) if approximate else Distinct(column)
 
 
 @dataclass(frozen=True)

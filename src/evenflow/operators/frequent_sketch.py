@@ -24,18 +24,6 @@ from evenflow.operators.sketch_library import (
 from evenflow.operators.value_lists import distinct_pairs
 
 
-def top_k(column: str, k: int, *, approximate: bool = False) -> TopK | TopKSketch:
-    """The k most frequent values of a column: exactly, or by a sketch of bounded size.
-
-    Example:
-        >>> top_k("user", 3)
-        TopK(column='user', k=3)
-        >>> top_k("user", 3, approximate=True)
-        TopKSketch(column='user', k=3, lg_size=10)
-    """
-    return TopKSketch(column, k) if approximate else TopK(column, k)
-
-
 @dataclass(frozen=True)
 class TopKSketch(TopK):
     """Estimates the k most frequent values of a column with a frequent-items sketch.

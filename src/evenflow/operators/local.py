@@ -10,15 +10,17 @@ import pyarrow as pa
 from evenflow.operators.grouping_rows import group_rows
 from evenflow.operators.input_columns import column_type
 from evenflow.operators.protocol import Operator, Rows
-from evenflow.operators.windows import END, START, Window, as_times, times_of
+from evenflow.operators.windows import WINDOW, Window, times_of, window_column
+
+_END = "__window_end"
 
 
 def on_table(
     operator: Operator, table: pa.Table, key: str | Sequence[str], window: Window | None = None
 ) -> pa.Table:
-    """The key columns and what the operator emits, one row a key, in order of first appearance.
+    """The key columns and what the operator emits, one row per key, in order of first appearance.
 
-    With a window, one row a key and window: the window's bounds follow the key.
+    With a window, one row per key and window: the column `window` follows the key.
 
     Example:
         >>> from evenflow.operators import Aggregates, count
@@ -28,7 +30,10 @@ def on_table(
     """
     if window is not None:
         names = [key] if isinstance(key, str) else list(key)
-        return on_table(operator, in_windows(table, window), [*names, START, END])
+        expanded = on_table(operator, in_windows(table, window), [*names, _END])
+        ends = expanded.column(_END).to_numpy()
+        column = window_column(ends, window.size, window.time_type(table.schema))
+        return expanded.set_column(len(names), WINDOW, column)
     rows = rows_by_key(table, key)
     schema = operator.state_schema(table.schema)
     state = operator.update(rows, no_state(schema, rows.n_keys))
@@ -39,16 +44,12 @@ def on_table(
 
 
 def in_windows(table: pa.Table, window: Window) -> pa.Table:
-    """Every row once for each window that it is in, with that window's bounds; without event time, it
-    is in none."""
-    kind = window.time_type(table.schema)
+    """Every row once for each window that it is in, with that window's end; a row without event time is
+    in none."""
     times, known = times_of(table.column(window.column))
     rows = np.flatnonzero(known)
     place, ends = window.ends(times[rows])
-    expanded = table.take(pa.array(rows[place]))
-    for name, moments in ((START, ends - window.size), (END, ends)):
-        expanded = expanded.append_column(name, as_times(moments, kind))
-    return expanded
+    return table.take(pa.array(rows[place])).append_column(_END, pa.array(ends))
 
 
 def rows_by_key(table: pa.Table, key: str | Sequence[str]) -> Rows:

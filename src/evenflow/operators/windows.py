@@ -17,7 +17,7 @@ from evenflow.operators.input_columns import column_type, one_array
 Booleans = npt.NDArray[np.bool_]
 
 UPDATE, APPEND = "update", "append"
-START, END = "window_start", "window_end"  #: the columns of the output
+WINDOW = "window"  #: the column of the output, a struct of start and end as Spark has it
 
 
 @dataclass(frozen=True)
@@ -139,3 +139,14 @@ def times_of(column: pa.ChunkedArray | pa.Array) -> tuple[I64, Booleans]:
 def as_times(moments: I64, kind: pa.DataType) -> pa.Array:
     """Microseconds as timestamps of a type."""
     return pa.array(moments, pa.int64()).view(pa.timestamp("us", kind.tz)).cast(kind)
+
+
+def window_type(kind: pa.DataType) -> pa.DataType:
+    """The type of the output column `window`, for event times of a type."""
+    return pa.struct([("start", kind), ("end", kind)])
+
+
+def window_column(ends: I64, size: int, kind: pa.DataType) -> pa.Array:
+    """The windows with these ends, as Spark's `window` function gives them."""
+    bounds = [as_times(ends - size, kind), as_times(ends, kind)]
+    return pa.StructArray.from_arrays(bounds, fields=list(window_type(kind)))

@@ -1,4 +1,4 @@
-"""Observe: the workers' reports of a batch as numbers, and as what the next batch should know."""
+"""Observe: the tasks' reports of a batch as numbers, and as what the next batch should know."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any
 from evenflow.model import KeyCounts, Plan
 from evenflow.state.segments import Segment
 
-REMEMBERED = 1024  #: so many hot keys a plan carries
+REMEMBERED = 1024  #: how many hot keys a plan carries
 SHOWN = 10
 
 
 @dataclass(frozen=True)
 class Reports:
-    """What the tasks of one batch have told."""
+    """The reports that the tasks of one batch returned."""
 
     work: tuple[Mapping[str, Any], ...]  #: from those that did the operator's work on rows
     state: tuple[Mapping[str, Any], ...]  #: from the owners of keys
@@ -24,9 +24,9 @@ class Reports:
     @classmethod
     def read(cls, texts: Iterable[str]) -> Reports:
         """From JSON."""
-        told = [json.loads(text) for text in texts]
-        state = tuple(r for r in told if r["stage"] == "state")
-        work = tuple(r for r in told if r["stage"] == "work") or tuple(
+        reports = [json.loads(text) for text in texts]
+        state = tuple(r for r in reports if r["stage"] == "state")
+        work = tuple(r for r in reports if r["stage"] == "work") or tuple(
             r for r in state if not r["split"]
         )
         return cls(work, state)
@@ -41,7 +41,7 @@ class Reports:
         return sum(r["keys"] for r in self.state)
 
     def hot(self) -> list[dict[str, Any]]:
-        """The most frequent keys, hottest first, with bounds: a worker that does not list a key may
+        """The most frequent keys, hottest first, with bounds: a task that does not list a key may
         have had as many of its rows as its least frequent listed one."""
         lower: dict[int, int] = {}
         listed_floor: dict[int, int] = {}
@@ -85,14 +85,14 @@ def batch_metrics(
 ) -> dict[str, Any]:
     """One batch as numbers.
 
-    `imbalance` is the papers': the fullest worker's share of the rows minus the average's.
-    `replication` is pairs of a worker and a key, over keys. `migrated_keys` and `migrated_bytes` are
-    states that owners took over from others, in this batch.
+    `imbalance` is the papers': the fullest partition's share of the rows minus the average's.
+    `replication` is pairs of a partition and a key, over keys. `migrated_keys` and `migrated_bytes`
+    are states that owners took over from others in this batch.
     """
     rows, keys = reports.rows, reports.keys
     loads = [0] * tasks
     for report in reports.work:
-        loads[report["worker"]] += report["rows"]
+        loads[report["partition"]] += report["rows"]
     replicas = sum(r["keys"] for r in reports.work)
     state_bytes: dict[int, int] = {}
     for segment in segments:
@@ -113,26 +113,26 @@ def batch_metrics(
         "migrated_bytes": sum(r["moved_bytes"] for r in reports.state),
         "table_size": len(plan.table.entries),
         "hot_keys": reports.hot()[:SHOWN],
-        "workers": [
+        "partitions": [
             {
-                "worker": r["worker"],
+                "partition": r["partition"],
                 "rows": r["rows"],
                 "keys": r["keys"],
                 "seconds": r["seconds"],
                 "update_seconds": r["update_seconds"],
                 "started": r["started"],
             }
-            for r in sorted(reports.work, key=lambda r: r["worker"])
+            for r in sorted(reports.work, key=lambda r: r["partition"])
         ],
-        "owners": [
+        "state": [
             {
-                "owner": r["worker"],
+                "partition": r["partition"],
                 "keys": r["keys"],
                 "seconds": r["seconds"],
                 "write_seconds": r["write_seconds"],
-                "state_bytes": state_bytes.get(r["worker"], 0),
+                "state_bytes": state_bytes.get(r["partition"], 0),
             }
-            for r in sorted(reports.state, key=lambda r: r["worker"])
+            for r in sorted(reports.state, key=lambda r: r["partition"])
         ],
         "durations": dict(durations),
     }

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from evenflow.engine.keyed_states import KeyedStates
 from evenflow.model import InputError
 from evenflow.operators.input_columns import column_type
-from evenflow.operators.protocol import F64, Operator, Rows
+from evenflow.operators.protocol import F64, Rows
 from evenflow.ordering import DONE, FIRST, LAST, MESSAGE, HeaderColumns, unpack_column
 
 WAITING = "ordering_waiting"  #: the state column with what waits
@@ -33,60 +34,59 @@ Event = tuple[int, int, int, int]  #: partition, kind, message set, row
 
 
 @dataclass(frozen=True)
-class InOrder(Operator):
-    """Another operator, given each key's messages in the order sent, although keys moved between the
+class LogColumns:
+    """The columns that tell the order of rows read from a log, as Spark's Kafka source names them
+    (`includeHeaders` must be set)."""
+
+    headers: str = "headers"
+    partition: str = "partition"
+    offset: str = "offset"
+
+    def names(self) -> list[str]:
+        return [self.headers, self.partition, self.offset]
+
+
+@dataclass(frozen=True)
+class OrderedStates(KeyedStates):
+    """An operator that is given each key's messages in the order sent, although keys moved between the
     partitions that Spark reads.
 
     Spark reads each partition in its order and knows of no order between two. All rows of a key come
-    to one worker, so nobody need send a `done`: a last marker that is read here ends its set, and the
+    to one task, so nobody need send a `done`: a last marker that is read here ends its set, and the
     set that it names may begin. What came too early waits in the key's state. Markers and records
     that were read before are dropped.
+
+    The state has two more columns than the operator's: what waits, and how far each partition was read.
 
     Guarantee: `operator` is given each message once, and those of a key in the order in which the
     writer wrote them, over all batches, however batches are cut and whatever the writer wrote again.
 
     Parameters:
         operator: what to do with the messages; keys are not split, so it needs no `merge`.
-        headers, partition, offset: the columns of these, as Spark's Kafka source names them
-            (`includeHeaders` must be set).
-
-    Example:
-        >>> from evenflow.operators import Aggregates, count, on_table
-        >>> from evenflow.ordering import Writer
-        >>> writer = Writer(writer=1, partitions=2, home=lambda key: 0)
-        >>> records = [writer.message(b"k", b"1"), *writer.move(b"k", 1), writer.message(b"k", b"2")]
-        >>> rows = pa.table({
-        ...     "key": [record.key for record in records],
-        ...     "headers": [
-        ...         [{"key": n, "value": v} for n, v in record.headers] for record in records
-        ...     ],
-        ...     "partition": [record.partition for record in records],
-        ...     "offset": [0, 1, 0, 1],
-        ... })
-        >>> on_table(InOrder(Aggregates(n=count())), rows, "key").to_pylist()
-        [{'key': b'k', 'n': 2}]
+        log: the columns that tell the order.
 
     Paper: SMALOPS, §II, Figure 5.
     """
 
-    name: ClassVar[str] = "in-order"
+    log: LogColumns = LogColumns()
 
-    operator: Operator
-    headers: str = "headers"
-    partition: str = "partition"
-    offset: str = "offset"
+    @property
+    def mergeable(self) -> bool:  # type: ignore[override]
+        return False
+
+    def describe(self) -> str:
+        return "work in the order of a log"
+
+    def signature(self) -> dict[str, Any]:
+        return {**super().signature(), "log": self.log.names()}
 
     def columns(self) -> Sequence[str] | None:
-        """Those of the operator, and the three that tell the order."""
         wanted = self.operator.columns()
-        if wanted is None:
-            return None
-        return list(dict.fromkeys([*wanted, self.headers, self.partition, self.offset]))
+        return None if wanted is None else list(dict.fromkeys([*wanted, *self.log.names()]))
 
     def state_schema(self, rows: pa.Schema) -> pa.Schema:
-        """The operator's state, what waits, and how far each partition was read."""
-        for column in (self.headers, self.partition, self.offset):
-            column_type(rows, column, "InOrder")
+        for column in self.log.names():
+            column_type(rows, column, "inOrder")
         inner = self.operator.state_schema(rows)
         taken = {WAITING, POSITIONS} & set(inner.names)
         if taken:
@@ -105,27 +105,19 @@ class InOrder(Operator):
             pa.field(POSITIONS, pa.list_(_POSITION))
         )
 
-    def output_schema(self, rows: pa.Schema) -> pa.Schema:
-        """The operator's."""
-        return self.operator.output_schema(rows)
+    def _emit(self, keys: pa.Table, states: pa.Table) -> pa.Table:
+        """What the operator emits; a key whose messages all wait has no state of the operator."""
+        return self.operator.emit(keys, states.drop_columns([WAITING, POSITIONS]))
 
-    def emit(self, keys: pa.Table, state: pa.Table) -> pa.Table:
-        """What the operator emits; a key of which all messages wait has no state of the operator."""
-        return self.operator.emit(keys, state.drop_columns([WAITING, POSITIONS]))
-
-    def update(self, rows: Rows, state: pa.Table) -> pa.Table:
-        """The states after the messages whose turn has come."""
-        return self.measured(rows, state)[0]
-
-    def measured(self, rows: Rows, state: pa.Table) -> tuple[pa.Table, F64]:
-        """The states, and what the operator says that its messages have cost."""
+    def update(self, rows: Rows, states: pa.Table) -> tuple[pa.Table, F64]:
+        """The states after the messages whose turn has come, and what these have cost."""
         kept = self._kept(rows.table.column_names)
-        told = unpack_column(rows.table.column(self.headers))
-        partition = _numbers(rows.table, self.partition, np.int32)
-        offset = _numbers(rows.table, self.offset, np.int64)
+        told = unpack_column(rows.table.column(self.log.headers))
+        partition = _numbers(rows.table, self.log.partition, np.int32)
+        offset = _numbers(rows.table, self.log.offset, np.int64)
         order = np.lexsort((offset, partition, rows.group))
-        new, positions = _unread(rows, told, partition, order, state.column(POSITIONS))
-        waiting = state.column(WAITING).combine_chunks()
+        new, positions = _unread(rows, told, partition, order, states.column(POSITIONS))
+        waiting = states.column(WAITING).combine_chunks()
         marked = np.zeros(rows.n_keys, np.bool_)
         marked[rows.group[new][told.kind[new] != MESSAGE]] = True
         marked |= pc.fill_null(pc.list_value_length(waiting), 0).to_numpy() > 0
@@ -137,9 +129,9 @@ class InOrder(Operator):
         source = pa.concat_tables([old_rows, rows.table.select(kept)])
         groups = np.concatenate([rows.group[plain], released[0]]).astype(np.int64)
         taken = np.concatenate([plain + base, released[1]]).astype(np.int64)
-        inner, costs = self._work(rows, state, source.take(pa.array(taken)), groups)
-        after = inner.append_column(state.schema.field(WAITING), left).append_column(
-            state.schema.field(POSITIONS), positions
+        inner, costs = self._work(rows, states, source.take(pa.array(taken)), groups)
+        after = inner.append_column(states.schema.field(WAITING), left).append_column(
+            states.schema.field(POSITIONS), positions
         )
         return after, costs
 
@@ -200,14 +192,14 @@ class InOrder(Operator):
         return old_rows, released, _waiting(left, rows.n_keys, source, waiting.type)
 
     def _kept(self, names: Sequence[str]) -> list[str]:
-        """The columns that the operator is given, but for keys, which are with the state.
+        """The columns that the operator is given, except keys, which are with the state.
 
         The offset is always one of them: a table without columns does not know its rows.
         """
         wanted = self.operator.columns()
         if wanted is not None:
-            return list(dict.fromkeys([*wanted, self.offset]))
-        return [name for name in names if name != self.headers]
+            return list(dict.fromkeys([*wanted, self.log.offset]))
+        return [name for name in names if name != self.log.headers]
 
 
 def in_turn(

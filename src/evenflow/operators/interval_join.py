@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +15,6 @@ from evenflow.operators.groups import I64
 from evenflow.operators.input_columns import column_type
 from evenflow.operators.local import rows_by_key
 from evenflow.operators.pairing import BLOCK, pairs_across, pairs_within
-from evenflow.operators.protocol import Operator
 from evenflow.operators.value_order import content_ranks
 from evenflow.operators.windows import Booleans, check_time, times_of
 
@@ -24,15 +23,15 @@ Predicate = Callable[[pa.Table], Any]  #: pairs → which of them count
 
 
 @dataclass(frozen=True)
-class WindowJoin(Operator):
+class IntervalJoin:
     """Pairs rows of a key whose event times differ by at most `within`.
 
     A self-join gives every pair of two rows once, the earlier one on the left; of two rows of the same
     moment the one whose values come first. Joined streams are one table with a column that tells right
     from left. As in SQL, null is no key, and a row without an event time has no partner.
 
-    Guarantee: every pair exactly once, in the batch in which the later of the two arrives. It cannot
-    merge, so only schemes that keep a key on one worker run it. No Python runs a row or a pair.
+    Guarantee: every pair exactly once, in the batch in which the later of the two arrives. Only schemes
+    that keep a key in one partition run it. No Python runs per row or per pair.
 
     Parameters:
         times: the columns of the event time, of left rows and of right ones.
@@ -45,7 +44,7 @@ class WindowJoin(Operator):
 
     Example:
         >>> columns = ("at", "price")
-        >>> join = WindowJoin(
+        >>> join = IntervalJoin(
         ...     ("at", "at"), 2,
         ...     tuple((c, f"left_{c}") for c in columns), tuple((c, f"right_{c}") for c in columns))
         >>> at = pa.array([1, 3, 4], pa.timestamp("us"))
@@ -54,8 +53,6 @@ class WindowJoin(Operator):
         >>> pairs.select(["symbol", "left_price", "right_price"]).to_pylist()
         [{'symbol': 'x', 'left_price': 7, 'right_price': 8}, {'symbol': 'x', 'left_price': 8, 'right_price': 9}]
     """  # noqa: E501
-
-    name: ClassVar[str] = "window-join"
 
     times: tuple[str, str]
     within: int
@@ -67,17 +64,17 @@ class WindowJoin(Operator):
 
     def __post_init__(self) -> None:
         if self.within < 0 or self.delay < 0:
-            raise InputError("window_join: within and delay must not be negative")
+            raise InputError("intervalJoin: within and delay must not be negative")
         if self.where is not None and not callable(self.where):
             raise InputError(
-                "window_join: where takes a function of a table of pairs that returns one boolean a "
+                "intervalJoin: where takes a function of a table of pairs that returns one boolean a "
                 f"pair, got {self.where!r}"
             )
         names = [name for _, name in (*self.left, *self.right)]
         twice = [name for name in names if names.count(name) > 1]
         if twice:
             raise InputError(
-                f"window_join: the output would have two columns {twice[0]!r}; give the two sides "
+                f"intervalJoin: the output would have two columns {twice[0]!r}; give the two sides "
                 "different prefixes"
             )
 
@@ -95,15 +92,15 @@ class WindowJoin(Operator):
     def state_schema(self, rows: pa.Schema) -> pa.Schema:
         """The columns of a row: state is the rows themselves."""
         for column in self.times:
-            check_time(column_type(rows, column, "window_join"), column, "window_join")
+            check_time(column_type(rows, column, "intervalJoin"), column, "intervalJoin")
         return pa.schema(
-            [(name, column_type(rows, name, "window_join")) for name in self.columns()]
+            [(name, column_type(rows, name, "intervalJoin")) for name in self.columns()]
         )
 
     def output_schema(self, rows: pa.Schema) -> pa.Schema:
         """The columns of the left row, then those of the right one."""
         taken = (*self.left, *self.right)
-        return pa.schema([(name, column_type(rows, c, "window_join")) for c, name in taken])
+        return pa.schema([(name, column_type(rows, c, "intervalJoin")) for c, name in taken])
 
     def moments(self, rows: pa.Table) -> tuple[I64, Booleans, Booleans]:
         """Of each row: its event time, whether it has one, and whether it is a right one."""
@@ -159,7 +156,7 @@ class WindowJoin(Operator):
         right = isinstance(mask, pa.Array | pa.ChunkedArray) and pa.types.is_boolean(mask.type)
         if not right or len(mask) != pairs.num_rows:
             raise InputError(
-                f"window_join: where returned {str(mask)[:80]!r} for {pairs.num_rows} pairs; expected "
+                f"intervalJoin: where returned {str(mask)[:80]!r} for {pairs.num_rows} pairs; expected "
                 "one boolean for each, as an Arrow or NumPy array"
             )
         return pairs.filter(mask, null_selection_behavior="drop")
@@ -176,20 +173,19 @@ class WindowJoin(Operator):
         found = self.pairs(rows.keys, own, rows.group, np.ones(len(rows), bool))
         return pa.concat_tables([empty, *(part.cast(empty.schema) for part in found)])
 
-    def signature(self) -> str:
+    def signature(self) -> dict[str, Any]:
         """All that pairs depend on. The delay may change between two starts."""
         where = None
         if self.where is not None:
             where = f"{self.where.__module__}.{getattr(self.where, '__qualname__', self.where)}"
-        parts = {
-            "times": self.times,
+        return {
+            "times": list(self.times),
             "within": self.within,
-            "left": self.left,
-            "right": self.right,
+            "left": [list(pair) for pair in self.left],
+            "right": [list(pair) for pair in self.right],
             "side": self.side,
             "where": where,
         }
-        return f"evenflow.operators.WindowJoin: {parts!r}"
 
 
 def joinable(rows: pa.Table, key: Sequence[str]) -> Booleans:

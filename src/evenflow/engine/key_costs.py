@@ -1,9 +1,8 @@
-"""What a batch has shown of every key, on the way from the workers to the controller."""
+"""What each key has cost in a batch, on the way from the tasks to the controller."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -11,15 +10,17 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from evenflow.engine.job import FINGERPRINT
+from evenflow.engine.batch import Batch
+from evenflow.engine.layout import FINGERPRINT
 from evenflow.planning.seen import Seen
 from evenflow.state.errors import explained
+from evenflow.storage import Storage
 
 I64 = npt.NDArray[np.int64]
 
 
-class KeyTally:
-    """What one worker has done for each of its keys in one batch."""
+class KeyCosts:
+    """What each key of one task has cost in one batch."""
 
     def __init__(self) -> None:
         self._parts: list[Seen] = []
@@ -34,8 +35,8 @@ class KeyTally:
         cost = rows if costs is None else np.asarray(costs, np.float64)
         self._parts.append(Seen.of(fingerprints, rows, cost, np.zeros(n)))
 
-    def write(self, folder: Path, batch: int, owner: int, states: pa.Table | None) -> str | None:
-        """Into a file of a new name, which is returned; None where there was nothing to do."""
+    def write(self, batch: Batch, partition: int, states: pa.Table | None) -> str | None:
+        """Write them under a new name, which is returned; None where there was nothing to do."""
         if not self._parts or states is None:
             return None
         prints = states.column(FINGERPRINT).to_numpy().view(np.uint64)
@@ -45,23 +46,22 @@ class KeyTally:
         table = pa.table(
             {"key": seen.keys, "rows": seen.rows, "cost": seen.costs, "state": seen.state}
         )
-        name = f"{batch:010d}-keys-{owner:05d}-{uuid4().hex}.arrow"
-        file = folder / name
-        with (
-            explained("write", file),
-            pa.OSFile(str(file), "wb") as sink,
-            pa.ipc.new_file(sink, table.schema) as writer,
-        ):
+        content = pa.BufferOutputStream()
+        with pa.ipc.new_file(content, table.schema) as writer:
             writer.write_table(table)
+        name = batch.staged(f"keys-{partition:05d}-{uuid4().hex}.arrow")
+        with explained("write", batch.storage.where(name)):
+            batch.storage.put(name, [memoryview(content.getvalue())])
         return name
 
 
-def read_statistics(files: Iterable[Path]) -> Seen:
-    """What all workers of a batch have written, a row a key."""
+def read_costs(storage: Storage, names: Iterable[str]) -> Seen:
+    """What all tasks of a batch have written, one row per key."""
     parts = []
-    for file in files:
-        with explained("read", file), pa.OSFile(str(file), "rb") as source:
-            table = pa.ipc.open_file(source).read_all()
+    for name in names:
+        with explained("read", storage.where(name)):
+            content = storage.read(name)
+        table = pa.ipc.open_file(pa.py_buffer(content)).read_all()
         columns = (table.column(name).to_numpy() for name in ("key", "rows", "cost", "state"))
         parts.append(Seen.of(*columns))
     return Seen.sum(parts)

@@ -1,0 +1,59 @@
+"""What the tasks of one batch begin with: committed state, owners, watermarks, and where to write."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from evenflow.engine.event_time import Watermarks
+from evenflow.model.owners import Owners
+from evenflow.state.segments import Segment
+from evenflow.storage import Storage
+
+
+class Batch(NamedTuple):
+    """A batch of a streaming query: everything but its rows.
+
+    Parameters:
+        number: of the batch.
+        storage: the checkpoint's: segments, and the tasks' reports.
+        output: where the files of the output are written.
+        segments: the committed state.
+        owners: epoch → who owned which key.
+        epoch: the one that holds in this batch.
+        watermarks: how far event time had come, for state that expires.
+        arriving: keys whose owner changes now, with or without rows.
+        superseded: the epoch that `epoch` replaces, because all of its moves are made.
+        count_keys: whether tasks report what each key has cost.
+    """
+
+    number: int
+    storage: Storage
+    output: Storage
+    segments: tuple[Segment, ...]
+    owners: Mapping[int, Owners]
+    epoch: int
+    watermarks: Watermarks = Watermarks()
+    arriving: tuple[int, ...] = ()
+    superseded: int | None = None
+    count_keys: bool = False
+
+    def owners_after(self) -> dict[int, Owners]:
+        """Epoch → owners once this batch is done."""
+        owners = dict(self.owners)
+        if self.superseded is not None:
+            owners[self.superseded] = owners[self.epoch]
+        return owners
+
+    def epochs_after(self, segments: Iterable[Segment]) -> tuple[int, ...]:
+        """The epochs of a segment that this batch makes from some others."""
+        old = {epoch for segment in segments for epoch in segment.epochs} - {self.superseded}
+        return tuple(sorted({self.epoch, *old}))
+
+    def staged(self, name: str) -> str:
+        """The name of a file of this batch that goes away after it."""
+        return f"staging/{self.number:010d}-{name}"
+
+    def report_of(self, partition: int) -> str:
+        """Where a task reports that cannot do so among its rows."""
+        return self.staged(f"work-{partition:05d}.json")

@@ -1,0 +1,142 @@
+"""The loop of a checkpointed query: batches in sequence, each of them committed once.
+
+    source ─▶ route ─▶ shuffle ─▶ work ─▶ merge ─▶ output
+                ▲                    │ statistics
+                └──── new plan ◀── plan ◀── observe
+
+One turn is one batch. What a query does with a batch is a `Program`; what all queries do around it is
+here: the sequence of batches, the commit, metrics, cleaning up.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from evenflow.engine.batch_log import log_batch
+from evenflow.model import InputError
+from evenflow.state.checkpoint import Checkpoint
+from evenflow.state.journal import forget_plans
+from evenflow.state.manifest import Manifest
+from evenflow.state.metrics import compact_metrics, put_metrics
+from evenflow.storage import Storage
+
+COLLECT_EVERY = 16  #: batches between two collections of garbage
+
+Metrics = Mapping[str, Any]
+
+
+class Steps:
+    """How long each step of a batch took."""
+
+    def __init__(self) -> None:
+        self.began = time.time()
+        self.seconds: dict[str, float] = {}
+        self._last = time.perf_counter()
+
+    def done(self, step: str) -> None:
+        now = time.perf_counter()
+        self.seconds[step] = self.seconds.get(step, 0.0) + now - self._last
+        self._last = now
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a batch has come to, ready to be committed.
+
+    Parameters:
+        manifest: what the next batch starts from.
+        staged: (storage, name) of files that are of no use once it is committed.
+        committed: called after the commit.
+    """
+
+    manifest: Manifest
+    staged: Sequence[tuple[Storage, str]] = ()
+    committed: Callable[[], object] = lambda: None
+
+
+class Program(Protocol):
+    """What a query does with each of its batches."""
+
+    @property
+    def name(self) -> str | None:
+        """The name of the query, for the log."""
+        ...
+
+    def run(
+        self, checkpoint: Checkpoint, last: Manifest | None, rows: Any, batch: int, steps: Steps
+    ) -> Outcome:
+        """Compute a batch from its rows and the manifest before it, and deliver its output.
+
+        Guarantee: run again, it gives the same state and output.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class Loop:
+    """Turns one batch after the other into state and output, each exactly once.
+
+    Parameters:
+        program: what happens in a batch.
+        checkpoint: all that must outlive the driver.
+        on_batch: called with the metrics of each batch, after it was committed.
+        keep: how many old versions of the state stay.
+    """
+
+    program: Program
+    checkpoint: Checkpoint
+    on_batch: Callable[[Metrics], object] | None = None
+    keep: int = 10
+    staged: set[Storage] = field(default_factory=set)  #: where files of batches may be left behind
+
+    def __call__(self, rows: Any, batch: int) -> None:
+        steps = Steps()
+        checkpoint = self.checkpoint
+        last = checkpoint.last()
+        if last is not None and last.batch >= batch:
+            return  # committed; the driver died before Spark knew
+        _check_sequence(checkpoint, last, batch)
+        outcome = self.program.run(checkpoint, last, rows, batch, steps)
+        checkpoint.commit(outcome.manifest)
+        steps.done("commit")
+        for storage, name in outcome.staged:
+            storage.delete(name)
+            self.staged.add(storage)
+        outcome.committed()
+        metrics = {
+            **outcome.manifest.metrics,
+            "began": steps.began,
+            "durations": steps.seconds,
+        }
+        put_metrics(checkpoint.storage, metrics)
+        if batch % COLLECT_EVERY == COLLECT_EVERY - 1:
+            self._clean_up(batch)
+        log_batch(metrics, self.program.name)
+        if self.on_batch is not None:
+            self.on_batch(metrics)
+
+    def _clean_up(self, batch: int) -> None:
+        """Drop what batches up to this one, which is committed, have left behind."""
+        checkpoint = self.checkpoint
+        checkpoint.retain(self.keep)
+        checkpoint.collect_garbage()
+        forget_plans(checkpoint.storage, batch)
+        compact_metrics(checkpoint.storage)
+        for storage in {checkpoint.storage, *self.staged}:
+            for name in storage.list("staging/"):
+                number = name.removeprefix("staging/").partition("-")[0]
+                if number.isdigit() and int(number) <= batch:
+                    storage.delete(name)
+
+
+def _check_sequence(checkpoint: Checkpoint, last: Manifest | None, batch: int) -> None:
+    expected = 0 if last is None else last.batch + 1
+    if batch != expected:
+        raise InputError(
+            f"Spark is at batch {batch} and the state in {checkpoint.storage.where()} is at batch "
+            f"{expected}: one of the two was changed by hand; restore the whole checkpoint location, "
+            "or start with a new one"
+        )

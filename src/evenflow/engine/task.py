@@ -1,0 +1,194 @@
+"""One task at work on one batch: what it looks up, counts and writes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from typing import Any
+from uuid import uuid4
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from evenflow.engine.batch import Batch
+from evenflow.engine.event_time import EventTimes, Watermarks
+from evenflow.engine.job import Job
+from evenflow.engine.key_costs import KeyCosts
+from evenflow.engine.layout import FINGERPRINT, Keys, stored
+from evenflow.engine.tally import Tally
+from evenflow.operators.grouping_rows import group_rows
+from evenflow.state.compaction import compact
+from evenflow.state.errors import explained
+from evenflow.state.expiry import Expiry, unexpired
+from evenflow.state.segments import (
+    VERSION,
+    Segment,
+    StateReader,
+    key_columns,
+    numbers_of,
+    write_segment,
+)
+from evenflow.state.whole_keys import rows_of_fingerprints
+
+CHUNK = 1 << 20  #: rows that a task holds at a time
+
+
+class Task:
+    """The state of one task while it works.
+
+    Parameters:
+        job: the computation.
+        batch: the batch of a streaming query; None for a batch DataFrame, which has no state.
+        partition: the task's number.
+        split: whether parts of states come in, instead of rows.
+    """
+
+    def __init__(self, job: Job, batch: Batch | None, partition: int, split: bool = False) -> None:
+        self.job = job
+        self.batch = batch
+        self.partition = partition
+        self.split = split
+        self.tally = Tally()
+        self.times = EventTimes(job.work.sources)
+        self.costs = KeyCosts() if batch is not None and batch.count_keys else None
+
+    @property
+    def watermarks(self) -> Watermarks:
+        return Watermarks() if self.batch is None else self.batch.watermarks
+
+    # --- committed state -------------------------------------------------------------------------
+
+    def look_up(self, keys: Keys) -> tuple[pa.Table, np.ndarray] | None:
+        """The committed states of keys, and which of them there are; None where nothing is stored.
+
+        Segments whose rows expire at other times are not opened. States that come from other owners
+        are counted as moved.
+        """
+        batch = self.batch
+        if batch is None or not batch.segments or not len(keys):
+            return None
+        segments = batch.segments
+        if self.job.expires is not None:
+            ends = numbers_of(keys.columns.combine_chunks(), self.job.expires)
+            segments = _expiring_within(segments, int(ends.min()), int(ends.max()))
+            if not segments:
+                return None
+        reader = StateReader(batch.storage, list(segments), dict(batch.owners))
+        names = self.job.state_schema().names
+        found, writer = reader.found(keys.fingerprints, keys.columns)
+        states = found.select([stored(name) for name in names]).rename_columns(names)
+        others = (writer >= 0) & (writer != self.partition)
+        if others.any():
+            self.tally.moved(states.filter(pa.array(others)))
+        return states, writer >= 0
+
+    def _arriving(self, new: pa.Table | None) -> pa.Table | None:
+        """The stored rows of keys that move here with this batch, without those that it has replaced.
+
+        They are written here at once: from now on nobody needs to know where they were before.
+        """
+        batch = self.batch
+        assert batch is not None
+        moving = np.array(batch.arriving, np.uint64)
+        if len(moving):
+            moving = moving[batch.owners[batch.epoch](moving) == self.partition]
+        if not len(moving) or not batch.segments:
+            return None
+        rows = rows_of_fingerprints(batch.storage, batch.segments, batch.owners, moving)
+        if rows is None:
+            return None
+        if new is not None and new.num_rows:
+            keys = key_columns(new.column_names)
+            both = [new.select(keys), rows.select(keys).cast(new.select(keys).schema)]
+            _, first = group_rows(pa.concat_tables(both).columns)
+            rows = rows.take(pa.array(np.sort(first[first >= new.num_rows]) - new.num_rows))
+        if not rows.num_rows:
+            return None
+        self.tally.moved(rows)
+        return self.versioned(rows.drop_columns([VERSION]))
+
+    def versioned(self, states: pa.Table) -> pa.Table:
+        """Rows of state, as this batch writes them."""
+        assert self.batch is not None
+        version = pa.array(np.full(states.num_rows, self.batch.number, np.int64))
+        return states.add_column(1, VERSION, version)
+
+    # --- what the task leaves behind -------------------------------------------------------------
+
+    def write_state(self, states: pa.Table | None) -> dict[str, Any]:
+        """Write the new rows of state and those that arrive; the segment, and what it replaces."""
+        batch, job = self.batch, self.job
+        assert batch is not None
+        began = time.perf_counter()
+        new = None if states is None or not states.num_rows else self.versioned(states)
+        arrived = self._arriving(new)
+        rows = arrived if new is None else new
+        if new is not None and arrived is not None:
+            rows = pa.concat_tables([new, arrived.select(new.column_names).cast(new.schema)])
+        expiry = None if job.expires is None else Expiry(job.expires, batch.watermarks.closed)
+        if rows is not None and expiry is not None:
+            rows = expiry.alive(rows.combine_chunks())
+        written: dict[str, Any] = {"segment": None, "consumed": []}
+        if rows is not None and rows.num_rows:
+            own = [segment for segment in batch.segments if segment.owner == self.partition]
+            # Expired segments vanish with this batch, unread.
+            own = list(unexpired(own, None if expiry is None else expiry.watermark))
+            table, consumed = compact(batch.storage, own, rows, expiry, batch.owners_after())
+            epochs = batch.epochs_after(consumed)
+            segment = write_segment(batch.storage, table, self.partition, epochs, job.expires)
+            written = {"segment": segment.to_json(), "consumed": [old.file for old in consumed]}
+        if self.costs is not None:
+            written["costs"] = self.costs.write(batch, self.partition, states)
+        return {**written, "write_seconds": time.perf_counter() - began}
+
+    def write_output(self, tables: Iterable[pa.Table]) -> dict[str, Any] | None:
+        """Write the output rows, table by table; the file, None if there are no rows."""
+        assert self.batch is not None
+        rows, left = 0, (table for table in tables if table.num_rows)
+        first = next(left, None)
+        if first is None:
+            return None
+        content = pa.BufferOutputStream()
+        with pq.ParquetWriter(content, first.schema) as writer:
+            for table in chain([first], left):
+                writer.write_table(table)
+                rows += table.num_rows
+        name = self.batch.staged(f"{self.partition:05d}-{uuid4().hex}.parquet")
+        with explained("write", self.batch.output.where(name)):
+            self.batch.output.put(name, [memoryview(content.getvalue())])
+        return {"file": name, "rows": rows}
+
+
+def chunks(batches: Iterator[pa.RecordBatch], most: int = CHUNK) -> Iterator[pa.Table]:
+    """The batches, put together to tables of about `most` rows; none of them empty."""
+    held: list[pa.RecordBatch] = []
+    rows = 0
+    for batch in batches:
+        held.append(batch)
+        rows += batch.num_rows
+        if rows >= most:
+            yield pa.Table.from_batches(held)
+            held, rows = [], 0
+    if rows:
+        yield pa.Table.from_batches(held)
+
+
+def keys_of(job: Job, table: pa.Table) -> tuple[pa.Table, np.ndarray, Keys]:
+    """The job's rows of a routed table, the number of each row's key, and the distinct keys."""
+    rows = table.select(job.rows.names).cast(job.rows)
+    group, first = group_rows([rows.column(name) for name in job.key])
+    # Rows whose states are neither handed on nor stored come without fingerprints.
+    fingerprints = np.zeros(len(first), np.uint64)
+    if FINGERPRINT in table.column_names:
+        fingerprints = table.column(FINGERPRINT).to_numpy()[first].view(np.uint64)
+    return rows, group, Keys(fingerprints, rows.select(list(job.key)).take(pa.array(first)))
+
+
+def _expiring_within(segments: tuple[Segment, ...], low: int, high: int) -> tuple[Segment, ...]:
+    return tuple(
+        segment
+        for segment in segments
+        if segment.expires is None or (segment.expires[0] <= high and segment.expires[1] >= low)
+    )
