@@ -121,7 +121,7 @@ def _execute(on: Where, master: str | None, jobs: int | None, at_once: int) -> E
         return lambda cells: on_processes(cells, at_once)
 
     def on_spark(cells: Sequence[Cell]) -> Iterator[tuple[int, Outcome]]:
-        from evenflow_lab.experiments.spark_cells import run_on_spark
+        from evenflow_lab.cli.spark_cells import run_on_spark
 
         if master is None or master.startswith("local"):
             warm_up(cells)  # tasks of this machine find on disk what is compiled here

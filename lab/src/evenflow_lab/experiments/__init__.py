@@ -1,7 +1,17 @@
 """Experiments as data: papers, their figures, the runs behind them, and the claims ledger."""
 
 from evenflow_lab.experiments.cells import Row, run_and_time, run_cell
-from evenflow_lab.experiments.claims import Claim, LedgerEntry, Verdict, claim, judge
+from evenflow_lab.experiments.claims import (
+    Claim,
+    FigureRows,
+    LedgerEntry,
+    Rows,
+    Verdict,
+    claim,
+    claims_in,
+    judge,
+    open_claim,
+)
 from evenflow_lab.experiments.declaration import (
     Figure,
     Paper,
@@ -36,15 +46,18 @@ __all__ = [
     "Claim",
     "Execute",
     "Figure",
+    "FigureRows",
     "LedgerEntry",
     "Outcome",
     "Paper",
     "Plot",
     "Progress",
     "Row",
+    "Rows",
     "Run",
     "Verdict",
     "claim",
+    "claims_in",
     "digest",
     "expand",
     "figure_rows",
@@ -52,6 +65,7 @@ __all__ = [
     "load_paper",
     "on_file",
     "on_processes",
+    "open_claim",
     "paper_folders",
     "papers",
     "plan",

@@ -13,8 +13,9 @@ from evenflow.simulator.hot_key_gateway import make_scheme
 from evenflow.simulator.queueing import Cluster, simulate_queues
 from evenflow.simulator.result import plain_values
 from evenflow.simulator.workloads import Workload, make_workload
-from evenflow_lab.experiments.declaration import load_module, paper_folders
+from evenflow_lab.experiments.declaration import paper_folders
 from evenflow_lab.experiments.expansion import Cell
+from evenflow_lab.experiments.modules import load_module
 from evenflow_lab.experiments.scheme_files import scheme_from_file
 
 Row = dict[str, Any]

@@ -5,12 +5,16 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any
 
 from evenflow.model import InputError
-from evenflow_lab.experiments.declaration import Paper, load_module
+from evenflow_lab.experiments.declaration import Paper
+from evenflow_lab.experiments.modules import load_module
 
-Rows = Mapping[str, Sequence[Mapping[str, Any]]]  #: figure id → its rows
+Row = Mapping[str, Any]
+FigureRows = Sequence[Row]
+Rows = Mapping[str, FigureRows]  #: figure id → its rows
 
 _MARK = "__evenflow_claim__"
 
@@ -35,6 +39,9 @@ class Verdict:
         # A comparison of NumPy values is not a bool, and JSON does not know it.
         if self.held is not None:
             object.__setattr__(self, "held", bool(self.held))
+
+
+Judge = Callable[[Rows], Verdict]  #: what decides on a claim, given the rows of its figures
 
 
 @dataclass(frozen=True)
@@ -72,12 +79,12 @@ class Claim:
     section: str
     says: str
     figures: tuple[str, ...]
-    function: Callable[[Rows], Verdict]
+    function: Judge
 
 
 def claim(
     id: str, section: str, *, figures: Sequence[str] = (), says: str
-) -> Callable[[Callable[[Rows], Verdict]], Callable[[Rows], Verdict]]:
+) -> Callable[[Judge], Judge]:
     """Marks a function of a paper's `claims.py` as the judge of one claim.
 
     The function is given the rows of its figures, by figure id, and returns a `Verdict`.
@@ -97,22 +104,37 @@ def claim(
         True
     """
 
-    def mark(function: Callable[[Rows], Verdict]) -> Callable[[Rows], Verdict]:
+    def mark(function: Judge) -> Judge:
         setattr(function, _MARK, Claim(id, section, says, tuple(figures), function))
         return function
 
     return mark
 
 
+def open_claim(id: str, section: str, says: str, why: str) -> Claim:
+    """A claim that cannot be tested here, and why."""
+    return Claim(id, section, says, (), lambda rows: Verdict(None, "", why))
+
+
+def claims_in(*modules: ModuleType) -> tuple[Claim, ...]:
+    """The claims of modules, in the order in which they stand there: all that a module has marked, or
+    what it lists as its `CLAIMS`."""
+    found: list[Claim] = []
+    for module in modules:
+        marked = [item for item in vars(module).values() if hasattr(item, _MARK)]
+        found += getattr(module, "CLAIMS", [getattr(item, _MARK) for item in marked])
+    return tuple(found)
+
+
 def claims_of(paper: Paper) -> list[Claim]:
-    """The claims of a paper's `claims.py`, in the order in which they stand there."""
+    """The claims of a paper's `claims.py`, in the order in which they stand there.
+
+    A `claims.py` whose claims are in several files gathers them: `CLAIMS = claims_in(one, other)`.
+    """
     path = paper.folder / "claims.py"
     if not path.is_file():
         return []
-    module = load_module(path)
-    found: list[Claim] = [
-        getattr(item, _MARK) for item in vars(module).values() if hasattr(item, _MARK)
-    ]
+    found = list(claims_in(load_module(path)))
     known = {figure.id for figure in paper.figures}
     seen: set[str] = set()
     for one in found:

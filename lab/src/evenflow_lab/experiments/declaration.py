@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
-import sys
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import evenflow_lab
@@ -288,31 +284,3 @@ def _plot(content: Mapping[str, Any], where: str) -> Plot:
         if not ({"x", "y"} & line.keys()):
             raise InputError(f"{where}: field 'lines': each needs an x or a y, got {dict(line)}")
     return plot
-
-
-def load_module(path: Path) -> ModuleType:
-    """The Python file at `path`, run once a process and content.
-
-    A mistake in the file is an `InputError` that names it.
-    """
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror or error}") from None
-    digest = hashlib.blake2b(str(path).encode() + b"\0" + content, digest_size=8).hexdigest()
-    name = f"evenflow_file_{path.stem}_{digest}"
-    if name in sys.modules:
-        return sys.modules[name]
-    spec = spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
-        raise InputError(f"{path} is not a Python file; its name must end in .py")
-    module = module_from_spec(spec)
-    sys.modules[name] = module  # dataclasses look their module up while it is being run
-    try:
-        spec.loader.exec_module(module)
-    except BaseException as error:
-        del sys.modules[name]
-        if isinstance(error, Exception):
-            raise InputError(f"{path} cannot be loaded: {type(error).__name__}: {error}") from error
-        raise
-    return module

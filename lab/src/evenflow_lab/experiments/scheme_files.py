@@ -15,7 +15,7 @@ import numpy as np
 from evenflow.grouping import GroupingScheme, schemes
 from evenflow.model import InputError
 from evenflow.model.discovery import build
-from evenflow_lab.experiments.declaration import load_module
+from evenflow_lab.experiments.modules import load_module
 
 SchemeFile = dict[str, str]  #: `file`: where it lay; `source`: its text
 

@@ -21,7 +21,7 @@ _LAYERS = {
     evenflow: (
         "model", "kernels", "sketches", "grouping", "metrics", "planning", "placement", "simulator",
     ),
-    evenflow_lab: ("experiments", "rivals", "simulators", "workloads"),
+    evenflow_lab: ("experiments", "literal", "rivals", "simulators", "workloads"),
 }  # fmt: skip
 
 
@@ -76,7 +76,7 @@ def changed_meanwhile(cell: Mapping[str, Any]) -> InputError:
 
 
 class CellStore:
-    """A folder with one file a finished cell.
+    """A folder with one file per finished cell.
 
     Guarantee: a file is there whole or not at all, whenever the process is killed; one that cannot
     be read counts as not there.

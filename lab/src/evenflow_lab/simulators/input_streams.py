@@ -185,7 +185,7 @@ def spread_offsets(streams: int, seed: int) -> F64:
 
 
 def at_level(
-    streams: InputStreams, loads: Sequence[float], nodes: int, level: float, until: float
+    streams: InputStreams, loads: Sequence[float] | F64, nodes: int, level: float, until: float
 ) -> InputStreams:
     """Scaled so that `nodes` processors are busy for `level` of the time up to `until`.
 

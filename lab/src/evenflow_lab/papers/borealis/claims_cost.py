@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from evenflow_lab.experiments import Verdict, claim
-from evenflow_lab.experiments.declaration import load_module
-
-read = load_module(Path(__file__).with_name("reading.py"))
+from evenflow_lab.experiments import Rows, Verdict, claim
+from evenflow_lab.experiments import reading as read
+from evenflow_lab.papers.borealis import terms
 
 
 @claim(
@@ -17,8 +14,8 @@ read = load_module(Path(__file__).with_name("reading.py"))
     says="With m = 10 and k = 10, pair-wise redistribution takes 6 ms for each node pair: a small "
     "fraction of a load distribution period of 1 s.",
 )
-def pair_takes_6_ms(rows):
-    took = read.typical(rows["table1"], "pair_ms")
+def pair_takes_6_ms(rows: Rows) -> Verdict:
+    took = terms.typical(rows["table1"], "pair_ms")
     return read.judged(took <= 6, f"{took:.2f} ms", "at most 6 ms")
 
 
@@ -28,9 +25,9 @@ def pair_takes_6_ms(rows):
     figures=["table1"],
     says="The greedy step of the global algorithm takes O(m²n³k).",
 )
-def global_grows_with_the_cube(rows):
-    words = read.along(rows["table1"], "nodes", "seconds", grouping="transcription")
-    ours = read.along(rows["table1"], "nodes", "seconds", grouping="evenflow")
+def global_grows_with_the_cube(rows: Rows) -> Verdict:
+    words = terms.along(rows["table1"], "nodes", "seconds", grouping="transcription")
+    ours = terms.along(rows["table1"], "nodes", "seconds", grouping="evenflow")
     exponent = _exponent(words)
     return read.judged(
         2.4 <= exponent <= 3.3,
@@ -46,8 +43,8 @@ def global_grows_with_the_cube(rows):
     figures=["table1"],
     says="The global algorithm cannot scale when n is large.",
 )
-def global_cannot_scale(rows):
-    ours = read.along(rows["table1"], "nodes", "seconds", grouping="evenflow")
+def global_cannot_scale(rows: Rows) -> Verdict:
+    ours = terms.along(rows["table1"], "nodes", "seconds", grouping="evenflow")
     return read.judged(
         ours[max(ours)] > 60,
         f"seconds by n: {read.listed(ours)}",
@@ -57,7 +54,7 @@ def global_cannot_scale(rows):
     )
 
 
-def _exponent(curve):
+def _exponent(curve: read.Curve) -> float:
     from math import log
 
     (n1, t1), (n2, t2) = min(curve.items()), max(curve.items())
@@ -70,7 +67,7 @@ def _exponent(curve):
     says="Sending the statistics of a node (m = 20, k = 20) takes 1 ms on an Ethernet of 100 Mbps, "
     "after 2 ms for the connection.",
 )
-def statistics_transfer(rows):
+def statistics_transfer(rows: Rows) -> Verdict:
     return Verdict(
         None,
         "",

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from evenflow_lab.experiments import claim
-from evenflow_lab.experiments.declaration import load_module
-
-read = load_module(Path(__file__).with_name("reading.py"))
+from evenflow_lab.experiments import Rows, Verdict, claim
+from evenflow_lab.experiments import reading as read
+from evenflow_lab.papers.borealis import terms
 
 
 @claim(
@@ -17,13 +14,13 @@ read = load_module(Path(__file__).with_name("reading.py"))
     says="Where bursts are out of phase, putting connected operators on different nodes achieves "
     "much better performance than putting them on the same node.",
 )
-def cut_plan_much_better(rows):
-    connected, cut = read.curves(rows["fig1"], "level", "latency_ms", "connected plan", "cut plan")
+def cut_plan_much_better(rows: Rows) -> Verdict:
+    connected, cut = terms.curves(rows["fig1"], "level", "latency_ms", "connected plan", "cut plan")
     ratios = read.ratios(connected, cut)
     # At twice the low rate a connected plan is overloaded in bursts from a level of 0.75 on.
     busy = {level: ratio for level, ratio in ratios.items() if level >= 0.8}
     return read.judged(
-        min(busy.values()) >= read.MUCH and min(ratios.values()) > 0.9,
+        min(busy.values()) >= terms.MUCH and min(ratios.values()) > 0.9,
         f"latency of the connected plan over that of the cut one, by level: {read.listed(ratios)}",
         "at least 1.5 at every level from 0.8 on, where bursts overload a connected node, and "
         "nowhere below 0.9",
@@ -36,14 +33,14 @@ def cut_plan_much_better(rows):
     figures=["fig3"],
     says="The correlation based algorithm performs much better than the other two.",
 )
-def cor_glb_much_lower_latency(rows):
-    ours, largest, random = read.curves(
-        rows["fig3"], "level", read.LATENCY, read.COR_GLB, read.LLF_GLB, read.RAND_GLB
+def cor_glb_much_lower_latency(rows: Rows) -> Verdict:
+    ours, largest, random = terms.curves(
+        rows["fig3"], "level", terms.LATENCY, terms.COR_GLB, terms.LLF_GLB, terms.RAND_GLB
     )
     ratios = {"LLF": read.ratios(largest, ours), "RAND": read.ratios(random, ours)}
     high = [r for curve in ratios.values() for level, r in curve.items() if level >= 0.7]
     return read.judged(
-        min(high) >= read.MUCH,
+        min(high) >= terms.MUCH,
         "latency ratio over that of COR-GLB, by level: "
         + "; ".join(f"{name} {read.listed(curve)}" for name, curve in ratios.items())
         + f"; COR-GLB's own: {read.listed(ours)}",
@@ -61,18 +58,18 @@ def cor_glb_much_lower_latency(rows):
     says="When the system load level is lower than 0.5, it does not matter which algorithm is used "
     "(by latency alone).",
 )
-def does_not_matter_below_half(rows):
+def does_not_matter_below_half(rows: Rows) -> Verdict:
     by_level = {
         level: {
-            name: read.typical(rows["fig3"], read.LATENCY, level=level, grouping=name)
-            for name in (read.COR_GLB, read.LLF_GLB, read.RAND_GLB)
+            name: terms.typical(rows["fig3"], terms.LATENCY, level=level, grouping=name)
+            for name in (terms.COR_GLB, terms.LLF_GLB, terms.RAND_GLB)
         }
         for level in read.values(rows["fig3"], "level")
         if level <= 0.5
     }
     spread = {level: max(of.values()) / min(of.values()) for level, of in by_level.items()}
     return read.judged(
-        max(spread.values()) <= read.ALIKE,
+        max(spread.values()) <= terms.ALIKE,
         f"largest latency ratio over the smallest, by level: {read.listed(spread)}",
         "at most 1.25 up to 0.5",
     )
@@ -84,13 +81,13 @@ def does_not_matter_below_half(rows):
     figures=["fig4"],
     says="COR-GLB results in a load variance that is much smaller than that of the other two.",
 )
-def cor_glb_much_smaller_deviation(rows):
-    ours, largest, random = read.curves(
-        rows["fig4"], "level", read.DEVIATION, read.COR_GLB, read.LLF_GLB, read.RAND_GLB
+def cor_glb_much_smaller_deviation(rows: Rows) -> Verdict:
+    ours, largest, random = terms.curves(
+        rows["fig4"], "level", terms.DEVIATION, terms.COR_GLB, terms.LLF_GLB, terms.RAND_GLB
     )
     ratios = {"LLF": read.ratios(largest, ours), "RAND": read.ratios(random, ours)}
     return read.judged(
-        min(r for curve in ratios.values() for r in curve.values()) >= read.MUCH,
+        min(r for curve in ratios.values() for r in curve.values()) >= terms.MUCH,
         "load standard deviation over that of COR-GLB, by level: "
         + "; ".join(f"{name} {read.listed(curve)}" for name, curve in ratios.items()),
         "at least 1.5 at every level",
@@ -103,14 +100,14 @@ def cor_glb_much_smaller_deviation(rows):
     figures=["fig4"],
     says="The average load variance of COR-GLB is very close to optimal (MINIMUM, by Theorem 1).",
 )
-def cor_glb_close_to_minimum(rows):
-    def over(column):
-        ours, least = read.curves(rows["fig4"], "level", column, read.COR_GLB, read.MINIMUM)
+def cor_glb_close_to_minimum(rows: Rows) -> Verdict:
+    def over(column: str) -> dict[float, float]:
+        ours, least = terms.curves(rows["fig4"], "level", column, terms.COR_GLB, terms.MINIMUM)
         return read.ratios(ours, least)
 
-    after, window = over(read.DEVIATION), over("window_deviation")
+    after, window = over(terms.DEVIATION), over("window_deviation")
     return read.judged(
-        max(after.values()) <= read.ALIKE,
+        max(after.values()) <= terms.ALIKE,
         f"standard deviation of COR-GLB over MINIMUM after the placement, by level: "
         f"{read.listed(after)}; in the window that it had seen: {read.listed(window)}",
         "at most 1.25 at every level after the placement",
@@ -126,18 +123,18 @@ def cor_glb_close_to_minimum(rows):
     figures=["fig3"],
     says="Small load variance leads to small end-to-end latency.",
 )
-def small_variance_small_latency(rows):
+def small_variance_small_latency(rows: Rows) -> Verdict:
     agree, told = True, []
     for level in read.values(rows["fig3"], "level"):
         if level < 0.7:
             continue
         pairs = sorted(
             (
-                read.typical(rows["fig3"], read.DEVIATION, level=level, grouping=name),
-                read.typical(rows["fig3"], read.LATENCY, level=level, grouping=name),
+                terms.typical(rows["fig3"], terms.DEVIATION, level=level, grouping=name),
+                terms.typical(rows["fig3"], terms.LATENCY, level=level, grouping=name),
                 name,
             )
-            for name in (read.COR_GLB, read.LLF_GLB, read.RAND_GLB)
+            for name in (terms.COR_GLB, terms.LLF_GLB, terms.RAND_GLB)
         )
         agree &= pairs[0][1] == min(latency for _, latency, _ in pairs)
         told.append(
@@ -158,11 +155,11 @@ def small_variance_small_latency(rows):
     figures=["table3"],
     says="The average load correlation of COR-GLB is 0.65.",
 )
-def cor_glb_large_correlation(rows):
-    ours = read.typical(rows["table3"], "correlation", grouping=read.COR_GLB)
-    window = read.typical(rows["table3"], "window_correlation", grouping=read.COR_GLB)
+def cor_glb_large_correlation(rows: Rows) -> Verdict:
+    ours = terms.typical(rows["table3"], "correlation", grouping=terms.COR_GLB)
+    window = terms.typical(rows["table3"], "window_correlation", grouping=terms.COR_GLB)
     return read.judged(
-        ours >= read.POSITIVE,
+        ours >= terms.POSITIVE,
         f"{read.number(ours)} after the placement, {read.number(window)} in the window that it had "
         "seen, on average over levels and seeds",
         "clearly positive: at least 0.3; the number itself depends on how much the load of all "
@@ -176,13 +173,13 @@ def cor_glb_large_correlation(rows):
     figures=["table3"],
     says="The average load correlations of RAND-GLB and LLF-GLB are around zero (−0.0048, −0.0008).",
 )
-def rivals_correlation_near_zero(rows):
+def rivals_correlation_near_zero(rows: Rows) -> Verdict:
     found = {
-        name: read.typical(rows["table3"], "correlation", grouping=name)
-        for name in (read.LLF_GLB, read.RAND_GLB)
+        name: terms.typical(rows["table3"], "correlation", grouping=name)
+        for name in (terms.LLF_GLB, terms.RAND_GLB)
     }
     return read.judged(
-        max(abs(value) for value in found.values()) <= read.ZERO,
+        max(abs(value) for value in found.values()) <= terms.ZERO,
         ", ".join(f"{name} {value:.4f}" for name, value in found.items()),
         "within 0.1 of 0; no independent test, as the inputs' offsets were chosen with this table in "
         "view: see README.md",
@@ -195,17 +192,17 @@ def rivals_correlation_near_zero(rows):
     figures=["table3"],
     says="The average load correlations of one algorithm at different load levels are similar.",
 )
-def correlation_same_at_all_levels(rows):
+def correlation_same_at_all_levels(rows: Rows) -> Verdict:
     curves = {
-        name: read.along(rows["table3"], "level", "correlation", grouping=name)
-        for name in (read.COR_GLB, read.LLF_GLB, read.RAND_GLB)
+        name: terms.along(rows["table3"], "level", "correlation", grouping=name)
+        for name in (terms.COR_GLB, terms.LLF_GLB, terms.RAND_GLB)
     }
     spread = {name: max(c.values()) - min(c.values()) for name, c in curves.items()}
     return read.judged(
-        max(spread.values()) <= 2 * read.ZERO,
+        max(spread.values()) <= 2 * terms.ZERO,
         "largest − smallest over the levels: "
         + ", ".join(f"{name} {read.number(value)}" for name, value in spread.items())
-        + f"; COR-GLB by level: {read.listed(curves[read.COR_GLB])}",
+        + f"; COR-GLB by level: {read.listed(curves[terms.COR_GLB])}",
         "at most 0.2",
     )
 
@@ -217,9 +214,9 @@ def correlation_same_at_all_levels(rows):
     says="An algorithm that puts highly correlated operators together may result in an average "
     "load correlation close to −1.",
 )
-def connected_correlation_minus_one(rows):
-    two = read.typical(rows["fig1"], "correlation", grouping="connected plan")
-    twenty = read.typical(rows["fig6"], "correlation", grouping=read.LLF_BAL)
+def connected_correlation_minus_one(rows: Rows) -> Verdict:
+    two = terms.typical(rows["fig1"], "correlation", grouping="connected plan")
+    twenty = terms.typical(rows["fig6"], "correlation", grouping=terms.LLF_BAL)
     return read.judged(
         two <= -0.9 and twenty <= -0.9,
         f"connected plans: {read.number(two)} on 2 nodes (Figure 1), {read.number(twenty)} on 20 "
@@ -230,10 +227,10 @@ def connected_correlation_minus_one(rows):
     )
 
 
-def _increase(rows, column, m, rates):
+def _increase(rows: Rows, column: str, m: int, rates: str) -> dict[str, float]:
     return {
-        name: read.typical(rows["fig5"], column, grouping=name, m=m, rates=rates)
-        for name in (read.COR_GLB, read.LLF_GLB, read.RAND_GLB)
+        name: terms.typical(rows["fig5"], column, grouping=name, m=m, rates=rates)
+        for name in (terms.COR_GLB, terms.LLF_GLB, terms.RAND_GLB)
     }
 
 
@@ -244,10 +241,10 @@ def _increase(rows, column, m, rates):
     says="After an increase of the load level from 0.5 to 0.8, plans of COR-GLB have a smaller "
     "latency ratio than those of the other two.",
 )
-def increase_latency(rows):
-    found = {kind: _increase(rows, read.LATENCY, 10, kind) for kind in ("redrawn", "scaled")}
+def increase_latency(rows: Rows) -> Verdict:
+    found = {kind: _increase(rows, terms.LATENCY, 10, kind) for kind in ("redrawn", "scaled")}
     return read.judged(
-        all(of[read.COR_GLB] == min(of.values()) for of in found.values()),
+        all(of[terms.COR_GLB] == min(of.values()) for of in found.values()),
         "; ".join(
             f"rates {kind}: " + ", ".join(f"{n} {read.number(v)}" for n, v in of.items())
             for kind, of in found.items()
@@ -263,10 +260,10 @@ def increase_latency(rows):
     says="Because of its large load correlation, the load of the nodes is naturally balanced: less "
     "load is moved after COR-GLB.",
 )
-def increase_load_moved(rows):
-    found = {kind: _increase(rows, read.MOVED, 10, kind) for kind in ("redrawn", "scaled")}
+def increase_load_moved(rows: Rows) -> Verdict:
+    found = {kind: _increase(rows, terms.MOVED, 10, kind) for kind in ("redrawn", "scaled")}
     return read.judged(
-        all(of[read.COR_GLB] == min(of.values()) for of in found.values()),
+        all(of[terms.COR_GLB] == min(of.values()) for of in found.values()),
         "load moved; "
         + "; ".join(
             f"rates {kind}: " + ", ".join(f"{n} {read.number(v)}" for n, v in of.items())

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from evenflow_lab.experiments import Rows, Verdict, claim
+from evenflow_lab.experiments import reading as read
+from evenflow_lab.papers.borealis import terms
 
-from evenflow_lab.experiments import claim
-from evenflow_lab.experiments.declaration import load_module
-
-read = load_module(Path(__file__).with_name("reading.py"))
-
-ONE_WAY = (read.COR_BAL, read.LLF_BAL, read.RAND_BAL)
+ONE_WAY = (terms.COR_BAL, terms.LLF_BAL, terms.RAND_BAL)
 
 
-def _listed(curves):
-    return "; ".join(f"{name} {read.listed(curve)}" for name, curve in curves.items())
-
-
-def _one_way(rows, column):
-    return dict(zip(ONE_WAY, read.curves(rows["fig6"], "level", column, *ONE_WAY), strict=True))
+def _one_way(rows: Rows, column: str) -> dict[str, read.Curve]:
+    return dict(zip(ONE_WAY, terms.curves(rows["fig6"], "level", column, *ONE_WAY), strict=True))
 
 
 @claim(
@@ -26,15 +19,15 @@ def _one_way(rows, column):
     figures=["fig6"],
     says="Of the one-way pair-wise algorithms, COR-BAL has the best performance.",
 )
-def cor_bal_best_one_way(rows):
-    curves = _one_way(rows, read.LATENCY)
+def cor_bal_best_one_way(rows: Rows) -> Verdict:
+    curves = _one_way(rows, terms.LATENCY)
     over = {
-        name: read.ratios(curves[name], curves[read.COR_BAL])
-        for name in (read.LLF_BAL, read.RAND_BAL)
+        name: read.ratios(curves[name], curves[terms.COR_BAL])
+        for name in (terms.LLF_BAL, terms.RAND_BAL)
     }
     return read.judged(
         min(ratio for curve in over.values() for ratio in curve.values()) >= 1,
-        f"latency ratio over that of COR-BAL, by level: {_listed(over)}",
+        f"latency ratio over that of COR-BAL, by level: {read.all_listed(over)}",
         "at least 1 at every level",
         "In a connected plan all operators of a node belong to one chain and are perfectly "
         "correlated: they have the same score. One or two of them move, and then loads are within the "
@@ -48,12 +41,12 @@ def cor_bal_best_one_way(rows):
     figures=["fig6"],
     says="The amount of load moved by the one-way algorithms is almost the same.",
 )
-def one_way_move_the_same(rows):
-    curves = _one_way(rows, read.MOVED)
+def one_way_move_the_same(rows: Rows) -> Verdict:
+    curves = _one_way(rows, terms.MOVED)
     totals = {name: sum(curve.values()) for name, curve in curves.items()}
     return read.judged(
-        max(totals.values()) <= read.ALIKE * min(totals.values()),
-        f"load moved, by level: {_listed(curves)}",
+        max(totals.values()) <= terms.ALIKE * min(totals.values()),
+        f"load moved, by level: {read.all_listed(curves)}",
         "in all within a quarter of each other",
     )
 
@@ -64,13 +57,13 @@ def one_way_move_the_same(rows):
     figures=["fig6"],
     says="The performance of the one-way pair-wise algorithms is much worse than that of COR-GLB.",
 )
-def one_way_much_worse_than_global(rows):
-    [ours] = read.curves(rows["fig6"], "level", read.LATENCY, read.COR_GLB)
-    over = {name: read.ratios(curve, ours) for name, curve in _one_way(rows, read.LATENCY).items()}
+def one_way_much_worse_than_global(rows: Rows) -> Verdict:
+    [ours] = terms.curves(rows["fig6"], "level", terms.LATENCY, terms.COR_GLB)
+    over = {name: read.ratios(curve, ours) for name, curve in _one_way(rows, terms.LATENCY).items()}
     high = [ratio for curve in over.values() for level, ratio in curve.items() if level >= 0.7]
     return read.judged(
-        min(high) >= read.MUCH,
-        f"latency ratio over that of COR-GLB, by level: {_listed(over)}",
+        min(high) >= terms.MUCH,
+        f"latency ratio over that of COR-GLB, by level: {read.all_listed(over)}",
         "at least 1.5 at every level from 0.7 on",
         "Close to saturation what has queued in the warm-up is hardly worked off before the end, "
         "whatever the plan.",
@@ -84,31 +77,27 @@ def one_way_much_worse_than_global(rows):
     says="The latency ratios of the improved two-way algorithms are much smaller than that of the "
     "one-way algorithm.",
 )
-def improved_much_better_than_one_way(rows):
-    one_way, *improved = read.curves(
-        rows["fig7"], "level", read.LATENCY, read.COR_BAL, read.RE_IMP, read.SE_IMP
+def improved_much_better_than_one_way(rows: Rows) -> Verdict:
+    one_way, *improved = terms.curves(
+        rows["fig7"], "level", terms.LATENCY, terms.COR_BAL, terms.RE_IMP, terms.SE_IMP
     )
     over = {
         name: read.ratios(one_way, curve)
-        for name, curve in zip((read.RE_IMP, read.SE_IMP), improved, strict=True)
+        for name, curve in zip((terms.RE_IMP, terms.SE_IMP), improved, strict=True)
     }
-    moved = read.along(rows["fig7"], "level", read.MOVED, grouping=read.RE_IMP)
+    moved = terms.along(rows["fig7"], "level", terms.MOVED, grouping=terms.RE_IMP)
     return read.judged(
-        min(ratio for curve in over.values() for ratio in curve.values()) >= read.MUCH,
-        f"latency ratio of COR-BAL over theirs, by level: {_listed(over)}; load moved by COR-RE-IMP: "
-        f"{read.listed(moved)}",
+        min(ratio for curve in over.values() for ratio in curve.values()) >= terms.MUCH,
+        f"latency ratio of COR-BAL over theirs, by level: {read.all_listed(over)}; load moved by "
+        f"COR-RE-IMP: {read.listed(moved)}",
         "at least 1.5 at every level",
         "At the highest level nearly every node is above its divergent level most of the time, and "
         "redistribution goes on without end: see the load that it moves.",
     )
 
 
-def _at_09(rows, column, *names):
-    return {name: read.typical(rows["fig8"], column, grouping=name) for name in names}
-
-
-def _words(found):
-    return ", ".join(f"{name} {read.number(value)}" for name, value in found.items())
+def _at_09(rows: Rows, column: str, *names: str) -> dict[str, float]:
+    return {name: terms.typical(rows["fig8"], column, grouping=name) for name in names}
 
 
 @claim(
@@ -117,11 +106,11 @@ def _words(found):
     figures=["fig8"],
     says="COR-RE-IMP moves much more load than COR-SE-IMP.",
 )
-def redistribution_moves_much_more(rows):
-    found = _at_09(rows, read.MOVED, read.RE_IMP, read.SE_IMP)
+def redistribution_moves_much_more(rows: Rows) -> Verdict:
+    found = _at_09(rows, terms.MOVED, terms.RE_IMP, terms.SE_IMP)
     return read.judged(
-        found[read.RE_IMP] >= read.MUCH * found[read.SE_IMP],
-        f"load moved: {_words(found)}",
+        found[terms.RE_IMP] >= terms.MUCH * found[terms.SE_IMP],
+        f"load moved: {read.named(found)}",
         "at least 1.5 times as much",
     )
 
@@ -133,12 +122,12 @@ def redistribution_moves_much_more(rows):
     says="The quality of COR-RE-IMP's final plan is closer to that of the global algorithm than "
     "that of COR-SE-IMP's.",
 )
-def redistribution_plan_closer_to_global(rows):
-    found = _at_09(rows, "final_deviation", read.COR_GLB, read.RE_IMP, read.SE_IMP)
-    target = found[read.COR_GLB]
+def redistribution_plan_closer_to_global(rows: Rows) -> Verdict:
+    found = _at_09(rows, "final_deviation", terms.COR_GLB, terms.RE_IMP, terms.SE_IMP)
+    target = found[terms.COR_GLB]
     return read.judged(
-        abs(found[read.RE_IMP] - target) < abs(found[read.SE_IMP] - target),
-        f"load deviation in the last 20 s: {_words(found)}",
+        abs(found[terms.RE_IMP] - target) < abs(found[terms.SE_IMP] - target),
+        f"load deviation in the last 20 s: {read.named(found)}",
         "COR-RE-IMP's is nearer to COR-GLB's",
     )
 
@@ -149,12 +138,12 @@ def redistribution_plan_closer_to_global(rows):
     figures=["fig8"],
     says="The average performance of COR-RE-IMP is worse than that of COR-SE-IMP.",
 )
-def redistribution_worse_on_average(rows):
-    found = _at_09(rows, read.LATENCY, read.RE_IMP, read.SE_IMP)
-    last = _at_09(rows, "final_latency_ratio", read.RE_IMP, read.SE_IMP)
+def redistribution_worse_on_average(rows: Rows) -> Verdict:
+    found = _at_09(rows, terms.LATENCY, terms.RE_IMP, terms.SE_IMP)
+    last = _at_09(rows, "final_latency_ratio", terms.RE_IMP, terms.SE_IMP)
     return read.judged(
-        found[read.RE_IMP] > found[read.SE_IMP],
-        f"latency ratio: {_words(found)}; in the last 20 s: {_words(last)}",
+        found[terms.RE_IMP] > found[terms.SE_IMP],
+        f"latency ratio: {read.named(found)}; in the last 20 s: {read.named(last)}",
         "COR-RE-IMP's is larger",
         "The paper says itself that it depends on the workload and the migration time. Here both "
         "spend most of the latency in the first seconds, on what the connected plan has left.",
@@ -167,11 +156,11 @@ def redistribution_worse_on_average(rows):
     figures=["fig8"],
     says="The global algorithm moves less load than COR-RE-IMP.",
 )
-def global_moves_less_than_redistribution(rows):
-    found = _at_09(rows, read.MOVED, read.COR_GLB, read.RE_IMP)
+def global_moves_less_than_redistribution(rows: Rows) -> Verdict:
+    found = _at_09(rows, terms.MOVED, terms.COR_GLB, terms.RE_IMP)
     return read.judged(
-        found[read.COR_GLB] < found[read.RE_IMP],
-        f"load moved: {_words(found)}",
+        found[terms.COR_GLB] < found[terms.RE_IMP],
+        f"load moved: {read.named(found)}",
         "COR-GLB's is smaller",
     )
 
@@ -182,14 +171,14 @@ def global_moves_less_than_redistribution(rows):
     figures=["fig8"],
     says="The global algorithm achieves better performance than COR-RE-IMP.",
 )
-def global_better_than_redistribution(rows):
-    found = _at_09(rows, read.LATENCY, read.COR_GLB, read.RE_IMP)
-    last = _at_09(rows, "final_latency_ratio", read.COR_GLB, read.RE_IMP)
-    plan = _at_09(rows, "final_deviation", read.COR_GLB, read.RE_IMP)
+def global_better_than_redistribution(rows: Rows) -> Verdict:
+    found = _at_09(rows, terms.LATENCY, terms.COR_GLB, terms.RE_IMP)
+    last = _at_09(rows, "final_latency_ratio", terms.COR_GLB, terms.RE_IMP)
+    plan = _at_09(rows, "final_deviation", terms.COR_GLB, terms.RE_IMP)
     return read.judged(
-        found[read.COR_GLB] < found[read.RE_IMP],
-        f"latency ratio: {_words(found)}; in the last 20 s: {_words(last)}; load deviation in the "
-        f"last 20 s: {_words(plan)}",
+        found[terms.COR_GLB] < found[terms.RE_IMP],
+        f"latency ratio: {read.named(found)}; in the last 20 s: {read.named(last)}; load deviation in "
+        f"the last 20 s: {read.named(plan)}",
         "COR-GLB's is smaller",
         "It is placed once and left alone, while COR-RE-IMP goes on balancing average loads: near "
         "saturation a node that is a little too full works off its queue slowly. In the last seconds "

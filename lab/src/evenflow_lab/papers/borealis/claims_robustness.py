@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from evenflow_lab.experiments import Rows, Verdict, claim
+from evenflow_lab.experiments import reading as read
+from evenflow_lab.experiments.claims import Judge
+from evenflow_lab.papers.borealis import terms
 
-from evenflow_lab.experiments import claim
-from evenflow_lab.experiments.declaration import load_module
-
-read = load_module(Path(__file__).with_name("reading.py"))
-
-CORRELATED = (read.COR_GLB, read.SE_IMP)
-LARGEST = (read.LLF_GLB, read.LLF_BAL)
+CORRELATED = (terms.COR_GLB, terms.SE_IMP)
+LARGEST = (terms.LLF_GLB, terms.LLF_BAL)
 NOT_M = ("n", "window", "samples", "period", "ratio")
 
 
-def _curve(rows, varied, name):
-    return read.along(rows["fig9"], "value", read.LATENCY, varied=varied, grouping=name)
+def _curve(rows: Rows, varied: str, name: str) -> dict[float, float]:
+    return terms.along(rows["fig9"], "value", terms.LATENCY, varied=varied, grouping=name)
 
 
-def _spread(curve):
+def _spread(curve: read.Curve) -> float:
     return max(curve.values()) / min(curve.values())
 
 
@@ -29,7 +27,7 @@ def _spread(curve):
     says="The correlation based algorithms are not sensitive to these parameters except when m is "
     "very small.",
 )
-def correlation_not_sensitive(rows):
+def correlation_not_sensitive(rows: Rows) -> Verdict:
     spread = {
         f"{name} by {varied}": _spread(_curve(rows, varied, name))
         for name in CORRELATED
@@ -38,7 +36,7 @@ def correlation_not_sensitive(rows):
     worst = max(spread, key=lambda what: spread[what])
     curve = _curve(rows, worst.partition(" by ")[2], worst.partition(" by ")[0])
     return read.judged(
-        max(spread.values()) < read.SENSITIVE,
+        max(spread.values()) < terms.SENSITIVE,
         "largest latency ratio over the smallest: "
         + ", ".join(f"{what} {read.number(value)}" for what, value in spread.items())
         + f"; {worst}: {read.listed(curve)}",
@@ -56,11 +54,11 @@ def correlation_not_sensitive(rows):
     figures=["fig9"],
     says="When m is very small, the load of the system cannot be well balanced.",
 )
-def small_m_is_bad(rows):
+def small_m_is_bad(rows: Rows) -> Verdict:
     curves = {name: _curve(rows, "m", name) for name in CORRELATED}
     over = {name: c[min(c)] / c[10] for name, c in curves.items()}
     return read.judged(
-        min(over.values()) >= read.MUCH,
+        min(over.values()) >= terms.MUCH,
         "; ".join(f"{name} by m: {read.listed(c)}" for name, c in curves.items()),
         "at least 1.5 times as large with the smallest m as with m = 10",
     )
@@ -72,14 +70,14 @@ def small_m_is_bad(rows):
     figures=["fig9"],
     says="The largest-load-first algorithms are sensitive to these parameters.",
 )
-def largest_first_sensitive(rows):
+def largest_first_sensitive(rows: Rows) -> Verdict:
     spread = {
         f"{name} by {varied}": _spread(_curve(rows, varied, name))
         for name in LARGEST
         for varied in ("n", "m", "period", "ratio")
     }
     return read.judged(
-        min(spread.values()) >= read.SENSITIVE,
+        min(spread.values()) >= terms.SENSITIVE,
         "largest latency ratio over the smallest: "
         + ", ".join(f"{what} {read.number(value)}" for what, value in spread.items()),
         "at least 2 by n, m, period and ratio",
@@ -88,11 +86,11 @@ def largest_first_sensitive(rows):
     )
 
 
-def _worse_at(id, section, varied, small, says):
+def _worse_at(id: str, section: str, varied: str, small: bool, says: str) -> Judge:
     """A claim that largest load first is bad at one end of a parameter."""
 
     @claim(id, section, figures=["fig9"], says=says)
-    def judge(rows):
+    def judge(rows: Rows) -> Verdict:
         curves = {name: _curve(rows, varied, name) for name in LARGEST}
         end = {name: min(c) if small else max(c) for name, c in curves.items()}
         other = {name: max(c) if small else min(c) for name, c in curves.items()}
@@ -147,11 +145,11 @@ largest_first_bad_with_large_ratios = _worse_at(
     says="When m is large, the static performance of largest load first is almost as good as that "
     "of the correlation based algorithms.",
 )
-def largest_first_good_with_many_operators(rows):
-    largest, ours = _curve(rows, "m", read.LLF_GLB), _curve(rows, "m", read.COR_GLB)
+def largest_first_good_with_many_operators(rows: Rows) -> Verdict:
+    largest, ours = _curve(rows, "m", terms.LLF_GLB), _curve(rows, "m", terms.COR_GLB)
     ratios = read.ratios(largest, ours)
     return read.judged(
-        ratios[max(ratios)] <= read.ALIKE,
+        ratios[max(ratios)] <= terms.ALIKE,
         f"latency ratio of LLF-GLB over that of COR-GLB, by m: {read.listed(ratios)}",
         "at most 1.25 at the largest m",
         "At a level of 0.9 even the little that is left of the fluctuation with many operators a node "
@@ -166,11 +164,11 @@ def largest_first_good_with_many_operators(rows):
     says="The correlation based algorithms work pretty well even when the statistics window is "
     "only half of the fluctuation period (a period of 20 s).",
 )
-def half_a_period_is_enough(rows):
-    found = {name: _curve(rows, "period", name) for name in (read.COR_GLB, read.SE_IMP, *LARGEST)}
+def half_a_period_is_enough(rows: Rows) -> Verdict:
+    found = {name: _curve(rows, "period", name) for name in (terms.COR_GLB, terms.SE_IMP, *LARGEST)}
     return read.judged(
-        found[read.COR_GLB][20] < found[read.LLF_GLB][20]
-        and found[read.SE_IMP][20] < found[read.LLF_BAL][20],
+        found[terms.COR_GLB][20] < found[terms.LLF_GLB][20]
+        and found[terms.SE_IMP][20] < found[terms.LLF_BAL][20],
         "; ".join(f"{name} by period: {read.listed(curve)}" for name, curve in found.items()),
         "at a period of 20 each is better than its largest-load-first counterpart",
         "COR-SE-IMP does, COR-GLB does not: in half a period a stream is high or low most of the "
@@ -184,10 +182,10 @@ def half_a_period_is_enough(rows):
     figures=["fig10"],
     says="The correlation based algorithms are effective under the bursty on–off workload.",
 )
-def bursty_correlation_effective(rows):
+def bursty_correlation_effective(rows: Rows) -> Verdict:
     names = ("COR-RE-GLB-IMP", "COR-SE-GLB-IMP", "LLF-GLB-BAL", "RAND-GLB-BAL")
     curves = dict(
-        zip(names, read.curves(rows["fig10"], "level", read.LATENCY, *names), strict=True)
+        zip(names, terms.curves(rows["fig10"], "level", terms.LATENCY, *names), strict=True)
     )
     ours = {
         level: min(curves[names[0]][level], curves[names[1]][level]) for level in curves[names[0]]
@@ -209,11 +207,11 @@ def bursty_correlation_effective(rows):
     figures=["fig10"],
     says="Each of the correlation based combinations is better than its rivals with on–off inputs.",
 )
-def bursty_each_combination_better(rows):
+def bursty_each_combination_better(rows: Rows) -> Verdict:
     ours = ("COR-GLB-BAL", "COR-RE-GLB-IMP", "COR-SE-GLB-IMP")
     rivals = ("LLF-GLB-BAL", "RAND-GLB-BAL")
     found = {
-        name: read.along(rows["fig10"], "level", read.LATENCY, grouping=name)
+        name: terms.along(rows["fig10"], "level", terms.LATENCY, grouping=name)
         for name in (*ours, *rivals)
     }
     levels = list(found[ours[0]])

@@ -7,19 +7,26 @@ those over time (Figures 9 and 10), `claims_adaptation.py` those on virtual work
 machines (Figures 12 and 13), `claims_storm.py` those that need a cluster, which are open.
 
 Thresholds come from the paper's words, and where those give no number from its own parameters: see the
-top of `reading.py`. What was measured decides nothing here. ₀ marks a scheme that renews capacities at
+top of `terms.py`. What was measured decides nothing here. ₀ marks a scheme that renews capacities at
 every message (`patience=0`), the paper's Algorithm 1 to the letter; a claim on PoRC, CH or CG holds
 only if it does with and without it, and under every arrival curve that was run.
 """
 
-from pathlib import Path
+from evenflow_lab.experiments import claims_in
+from evenflow_lab.papers.consistent_grouping import (
+    claims_adaptation,
+    claims_assignment,
+    claims_grouping,
+    claims_queues,
+    claims_storm,
+    claims_strategies,
+)
 
-from evenflow_lab.experiments.declaration import load_module
-
-for _part in ("assignment", "strategies", "grouping", "queues", "adaptation", "storm"):
-    _module = load_module(Path(__file__).with_name(f"claims_{_part}.py"))
-    globals().update(
-        (name, item)
-        for name, item in vars(_module).items()
-        if getattr(item, "__module__", None) == _module.__name__
-    )
+CLAIMS = claims_in(
+    claims_assignment,
+    claims_strategies,
+    claims_grouping,
+    claims_queues,
+    claims_adaptation,
+    claims_storm,
+)

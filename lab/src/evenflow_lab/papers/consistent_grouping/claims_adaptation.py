@@ -2,24 +2,34 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from statistics import median
 
-from evenflow_lab.experiments import Verdict, claim
-from evenflow_lab.experiments.claims import Rows
-from evenflow_lab.experiments.declaration import load_module
-
-reading = load_module(Path(__file__).with_name("reading.py"))
-KG, SG, CG, CG_100 = reading.KG, reading.SG, reading.CG, reading.CG_100
-CG_100_0, QUEUE, LATENCY, UTILISATION = (
-    reading.CG_100_0,
-    reading.QUEUE,
-    reading.LATENCY,
-    reading.UTILISATION,
+from evenflow_lab.experiments import FigureRows, Rows, Verdict, claim
+from evenflow_lab.experiments.claims import Row
+from evenflow_lab.experiments.reading import judged, number
+from evenflow_lab.papers.consistent_grouping.measures import (
+    chosen,
+    day,
+    hours,
+    mean_over,
+    one,
+    series,
+    settled_after,
+    symbol,
+    values,
+    where,
 )
-WORDS, where, one, values = reading.WORDS, reading.where, reading.one, reading.values
-has, chosen, mean_over, number = reading.has, reading.chosen, reading.mean_over, reading.number
-judged, symbol = reading.judged, reading.symbol
+from evenflow_lab.papers.consistent_grouping.terms import (
+    CG_100,
+    CG_100_0,
+    KG,
+    LATENCY,
+    QUEUE,
+    SAME_ON_LOG_AXIS,
+    SG,
+    UTILISATION,
+    WORDS,
+)
 
 
 @claim(
@@ -45,13 +55,13 @@ def virtual_5_too_few(rows: Rows) -> Verdict:
     )
 
 
-def _typical(fig, column: str, begin: float, virtual: int, arrivals: str) -> float:
+def _typical(fig: FigureRows, column: str, begin: float, virtual: int, arrivals: str) -> float:
     """The median over the seeds of a mean over time."""
     found = where(fig, virtual=virtual, arrivals=arrivals)
     return float(median(mean_over(row, column, begin) for row in found))
 
 
-def _by_virtual(fig, begin: float) -> str:
+def _by_virtual(fig: FigureRows, begin: float) -> str:
     """The three measures over the numbers of virtual workers, for each arrival curve."""
     parts = [
         f"{WORDS[column]} "
@@ -78,7 +88,7 @@ def virtual_10_as_20(rows: Rows) -> Verdict:
     for arrivals in values(fig, "arrivals"):
         for column in (QUEUE, LATENCY, UTILISATION):
             ten, twenty = (_typical(fig, column, 0.0, v, arrivals) for v in (10, 20))
-            held &= max(ten, twenty) <= reading.SAME_ON_LOG_AXIS * min(ten, twenty)
+            held &= max(ten, twenty) <= SAME_ON_LOG_AXIS * min(ten, twenty)
             told.append(f"{WORDS[column]} {number(ten)} and {number(twenty)} ({arrivals})")
     return judged(
         held,
@@ -100,12 +110,12 @@ def virtual_1000_slow(rows: Rows) -> Verdict:
     fig, told, held = rows["fig12"], [], True
     for arrivals in values(fig, "arrivals"):
         times = {
-            v: median(map(reading.settled_after, where(fig, virtual=v, arrivals=arrivals)))
+            v: median(map(settled_after, where(fig, virtual=v, arrivals=arrivals)))
             for v in values(fig, "virtual")
         }
         held &= all(times[1000] > time for count, time in times.items() if count != 1000)
         told.append(
-            ", ".join(f"{count}: {reading.hours(times[count])}" for count in sorted(times))
+            ", ".join(f"{count}: {hours(times[count])}" for count in sorted(times))
             + f" ({arrivals})"
         )
     return judged(
@@ -202,7 +212,7 @@ def cg_adapts(rows: Rows) -> Verdict:
             middle = (begin + end) / 2
             shock = mean_over(row, UTILISATION, begin, begin + 0.01)
             rest = mean_over(row, UTILISATION, middle, end)
-            held &= rest <= reading.SAME_ON_LOG_AXIS * before
+            held &= rest <= SAME_ON_LOG_AXIS * before
             shown.append(f"{number(shock)} → {number(rest)}")
         told.append(f"{symbol(row)} {number(before)}, then {', '.join(shown)} ({row['arrivals']})")
     return judged(
@@ -220,9 +230,9 @@ def cg_adapts(rows: Rows) -> Verdict:
     )
 
 
-def _eras(row) -> list[tuple[float, float]]:
+def _eras(row: Row) -> list[tuple[float, float]]:
     """Begin and end of the times between changes, as shares of the slots."""
-    arrived = reading.series(row, "messages")
+    arrived = series(row, "messages")
     begins = [
         sum(messages < after for messages in arrived) / len(arrived) for after, _ in row["changes"]
     ]
@@ -245,7 +255,7 @@ def cg_below_kg_sg_after_changes(rows: Rows) -> Verdict:
             for begin, end in _eras(row)
             for other in (KG, SG)
         )
-        told.append(f"{WORDS[column]} {reading.day(where(fig), column)}")
+        told.append(f"{WORDS[column]} {day(where(fig), column)}")
     return judged(
         held,
         "Mean differences over the stream: " + "; ".join(told),

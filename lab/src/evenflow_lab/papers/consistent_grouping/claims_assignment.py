@@ -3,26 +3,37 @@
 from __future__ import annotations
 
 from math import log
-from pathlib import Path
 
 from evenflow.simulator.workloads import Zipf
-from evenflow_lab.experiments import Verdict, claim
-from evenflow_lab.experiments.claims import Rows
-from evenflow_lab.experiments.declaration import load_module
-
-reading = load_module(Path(__file__).with_name("reading.py"))
-KG, PKG, POTC, SG = reading.KG, reading.PKG, reading.POTC, reading.SG
-PORC, PORC_0, CH, EPSILON = reading.PORC, reading.PORC_0, reading.CH, reading.EPSILON
-where, one, has, values = reading.where, reading.one, reading.has, reading.values
-chosen, beside, relative, memory = reading.chosen, reading.beside, reading.relative, reading.memory
-in_messages, excess, number, extreme = (
-    reading.in_messages,
-    reading.excess,
-    reading.number,
-    reading.extreme,
+from evenflow_lab.experiments import FigureRows, Rows, Verdict, claim
+from evenflow_lab.experiments.claims import Row
+from evenflow_lab.experiments.reading import judged, number, rising, spanned
+from evenflow_lab.papers.consistent_grouping import analysis
+from evenflow_lab.papers.consistent_grouping.measures import (
+    beside,
+    chosen,
+    excess,
+    extreme,
+    in_messages,
+    memory,
+    one,
+    place,
+    relative,
+    symbol,
+    values,
+    where,
 )
-judged, symbol, rising = reading.judged, reading.symbol, reading.rising
-analysis = load_module(Path(__file__).with_name("analysis.py"))
+from evenflow_lab.papers.consistent_grouping.terms import (
+    CH,
+    EPSILON,
+    KG,
+    PKG,
+    PORC,
+    PORC_0,
+    POTC,
+    SG,
+    SYMBOLS,
+)
 
 
 @claim(
@@ -44,7 +55,7 @@ def kg_pkg_uneven_with_skew(rows: Rows) -> Verdict:
         held &= all(low < high and high > 10 * EPSILON for low, high in by_skew)
         held &= rising(ends)
         shown = ", ".join(f"{number(low)} → {number(high)}" for low, high in by_skew)
-        told.append(f"{reading.SYMBOLS[scheme]} {shown}")
+        told.append(f"{SYMBOLS[scheme]} {shown}")
     return judged(
         held,
         f"Imbalance ÷ average load from z = {skews[0]} to {skews[-1]} with n = {bins}: "
@@ -62,13 +73,13 @@ def kg_pkg_uneven_with_skew(rows: Rows) -> Verdict:
 )
 def others_even(rows: Rows) -> Verdict:
     runs = chosen(rows["fig4"], POTC, PORC, PORC_0, CH, SG)
-    by_scheme = {}
-    for row in runs:
-        by_scheme.setdefault(row["grouping"], []).append(row)
     return judged(
         all(excess(row) <= 1 for row in runs),
         "Largest imbalance ÷ average load: "
-        + ", ".join(extreme(found, relative) for found in by_scheme.values()),
+        + ", ".join(
+            extreme(where(runs, grouping=scheme), relative)
+            for scheme in dict.fromkeys(row["grouping"] for row in runs)
+        ),
         "at most ε = 0.01, and one message for rounding, at every skew and number of virtual workers",
     )
 
@@ -82,24 +93,21 @@ def others_even(rows: Rows) -> Verdict:
 def balance_costs_memory(rows: Rows) -> Verdict:
     fig, balanced = rows["fig4"], (POTC, PORC, PORC_0, CH, SG)
 
-    def ratios(uneven_scheme):
+    def ratios(uneven_scheme: str) -> dict[str, float]:
         """Memory of each balanced scheme ÷ that of an uneven one, wherever that is above ε."""
         return {
-            f"{reading.SYMBOLS[other]}, {reading.place(row)}": memory(beside(fig, row, other))
-            / memory(row)
+            f"{SYMBOLS[other]}, {place(row)}": memory(beside(fig, row, other)) / memory(row)
             for row in where(fig, grouping=uneven_scheme)
             if relative(row) > EPSILON
             for other in balanced
         }
 
     kg, pkg = ratios(KG), ratios(PKG)
-    least, most = min(kg, key=kg.get), max(kg, key=kg.get)
     cheaper = {at: ratio for at, ratio in pkg.items() if ratio < 1}
     return judged(
         all(ratio > 1 for ratio in kg.values()),
-        f"Where KG is above ε, the schemes that balance have {number(kg[least])} ({least}) … "
-        f"{number(kg[most])} ({most}) times its memory. Where PKG is above ε, they have less than PKG "
-        f"in {len(cheaper)} of {len(pkg)} cases"
+        f"Where KG is above ε, the schemes that balance have {spanned(kg)} times its memory. Where PKG "
+        f"is above ε, they have less than PKG in {len(cheaper)} of {len(pkg)} cases"
         + (f", down to {number(min(cheaper.values()))}" if cheaper else ""),
         "more replicas than KG's wherever KG is uneven, for every scheme that balances",
     )
@@ -133,15 +141,11 @@ def porc_memory_below_round_robin(rows: Rows) -> Verdict:
     for fig in (rows["fig4"], rows["fig7"]):
         for other in (SG, POTC):
             ratios = {
-                reading.place(row): memory(row) / memory(beside(fig, row, other))
+                place(row): memory(row) / memory(beside(fig, row, other))
                 for row in chosen(fig, PORC, PORC_0)
             }
             held &= max(ratios.values()) < 1
-            worst, best = max(ratios, key=ratios.get), min(ratios, key=ratios.get)
-            told.append(
-                f"{number(ratios[best])} ({best}) … {number(ratios[worst])} ({worst}) of "
-                f"{reading.SYMBOLS[other]}'s"
-            )
+            told.append(f"{spanned(ratios)} of {SYMBOLS[other]}'s")
     return judged(
         held,
         "PoRC's replicas are, on ZF: " + "; ".join(told[:2]) + "; on WP: " + "; ".join(told[2:]),
@@ -149,7 +153,7 @@ def porc_memory_below_round_robin(rows: Rows) -> Verdict:
     )
 
 
-def _top_share(row) -> float:
+def _top_share(row: Row) -> float:
     """p₁ of the Zipf stream behind a row."""
     return float(Zipf(row["zipf"], row["keys"]).probabilities()[0])
 
@@ -209,7 +213,7 @@ def pkg_even_below_threshold(rows: Rows) -> Verdict:
     )
 
 
-def _gap(row) -> float:
+def _gap(row: Row) -> float:
     return 3 * log(log(row["workers"])) / log(2)
 
 
@@ -311,7 +315,7 @@ def equation_1(rows: Rows) -> Verdict:
     says="PoRC needs at least Σ ⌈pᵢ·n/(1 + ε)⌉ replicas.",
 )
 def equation_2(rows: Rows) -> Verdict:
-    ratios = {}
+    ratios: dict[str, float] = {}
     for which in (analysis.PORC, analysis.PORC_DEFAULT):
         found = _against(rows["sec6_bounds"], which, analysis.PORC_BOUND)
         ratios |= {f"{which}, {where_}": ratio for where_, ratio in found.items()}
@@ -322,7 +326,7 @@ def equation_2(rows: Rows) -> Verdict:
     )
 
 
-def _against(rows, what, bound):
+def _against(rows: FigureRows, what: str, bound: str) -> dict[str, float]:
     found = {}
     for row in rows:
         if row["what"] == what:
@@ -337,5 +341,4 @@ def _against(rows, what, bound):
 
 
 def _range(whose: str, ratios: dict[str, float], words: str) -> str:
-    low, high = min(ratios, key=ratios.get), max(ratios, key=ratios.get)
-    return f"{whose} are {number(ratios[low])} ({low}) … {number(ratios[high])} ({high}) {words}"
+    return f"{whose} are {spanned(ratios)} {words}"

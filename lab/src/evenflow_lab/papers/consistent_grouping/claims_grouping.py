@@ -2,24 +2,43 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from evenflow_lab.experiments import FigureRows, Rows, Verdict, claim
+from evenflow_lab.experiments.claims import Row
+from evenflow_lab.experiments.reading import judged, number, rising
+from evenflow_lab.papers.consistent_grouping.measures import (
+    Measure,
+    chosen,
+    excess,
+    extreme,
+    has,
+    memory,
+    one,
+    over,
+    relative,
+    symbol,
+    values,
+    where,
+)
+from evenflow_lab.papers.consistent_grouping.terms import (
+    CG,
+    CG_0,
+    CH,
+    CH_0,
+    CLOSE,
+    EPSILON,
+    KG,
+    NEARLY_OPTIMAL,
+    PKG,
+    POTC,
+    SAME_ON_LOG_AXIS,
+    SG,
+    SYMBOLS,
+)
 
-from evenflow_lab.experiments import Verdict, claim
-from evenflow_lab.experiments.claims import Rows
-from evenflow_lab.experiments.declaration import load_module
 
-reading = load_module(Path(__file__).with_name("reading.py"))
-KG, PKG, POTC, SG = reading.KG, reading.PKG, reading.POTC, reading.SG
-CH, CH_0, CG, CG_0 = reading.CH, reading.CH_0, reading.CG, reading.CG_0
-EPSILON, where, one, has = reading.EPSILON, reading.where, reading.one, reading.has
-values, chosen, beside, relative = reading.values, reading.chosen, reading.beside, reading.relative
-memory, excess, number, over = reading.memory, reading.excess, reading.number, reading.over
-extreme, judged, symbol, rising = reading.extreme, reading.judged, reading.symbol, reading.rising
-
-
-def _virtual(row) -> int:
+def _virtual(row: Row) -> int:
     """Virtual workers of a worker, each of which may be one message above its bound, a source."""
-    return int(row["parameters"].get("virtual", 1)) * row["sources"]
+    return int(row["parameters"].get("virtual", 1)) * int(row["sources"])
 
 
 @claim(
@@ -57,7 +76,7 @@ def pkg_even_on_few(rows: Rows) -> Verdict:
     few = [row for row in found if row["workers"] <= 10]
     many = [relative(row) for row in found if row["workers"] >= 10]
     return judged(
-        all(relative(row) < EPSILON and memory(row) <= reading.NEARLY_OPTIMAL for row in few)
+        all(relative(row) < EPSILON and memory(row) <= NEARLY_OPTIMAL for row in few)
         and rising(many)
         and many[-1] > EPSILON,
         f"Imbalance ÷ average load: {over(found, 'workers', relative)}; replicas a key: "
@@ -80,7 +99,7 @@ def potc_sg_alike(rows: Rows) -> Verdict:
     ]
     return judged(
         all(relative(row) < EPSILON for row in found)
-        and all(1 / reading.CLOSE <= ratio <= reading.CLOSE for ratio in ratios),
+        and all(1 / CLOSE <= ratio <= CLOSE for ratio in ratios),
         f"Imbalance ÷ average load at most {extreme(found, relative)}; PoTC has {min(ratios):.3f} … "
         f"{max(ratios):.3f} times the replicas of SG",
         "both below ε, and replicas within a tenth of each other, at every n",
@@ -153,7 +172,7 @@ def cg_memory_below_ch(rows: Rows) -> Verdict:
     fig = where(rows["fig8"])
     pairs = [(CG, CH), (CG_0, CH_0)]
     ratios = {
-        f"{reading.SYMBOLS[cg]}, n = {n}": memory(one(fig, grouping=cg, workers=n))
+        f"{SYMBOLS[cg]}, n = {n}": memory(one(fig, grouping=cg, workers=n))
         / memory(one(fig, grouping=ch, workers=n))
         for cg, ch in pairs
         if cg in has(fig, cg) and ch in has(fig, ch)
@@ -175,7 +194,7 @@ def cg_memory_below_ch(rows: Rows) -> Verdict:
 def cg_memory_almost_optimal(rows: Rows) -> Verdict:
     found = chosen(rows["fig8"], CG, CG_0)
     return judged(
-        all(memory(row) <= reading.NEARLY_OPTIMAL for row in found),
+        all(memory(row) <= NEARLY_OPTIMAL for row in found),
         f"Replicas a key (1 is optimal): {over(found, 'workers', memory)}",
         'at most 2, which §VI-B calls "nearly optimal" of PKG',
     )
@@ -239,7 +258,7 @@ def sources_memory(rows: Rows) -> Verdict:
     return _same(rows["fig11"], memory, "replicas a key")
 
 
-def _same(fig, measure, words) -> Verdict:
+def _same(fig: FigureRows, measure: Measure, words: str) -> Verdict:
     held, told = True, []
     for scheme in has(fig, CG, CG_0):
         found = where(fig, grouping=scheme)
@@ -249,7 +268,7 @@ def _same(fig, measure, words) -> Verdict:
             for n in values(found, "workers")
             if (here := [measure(row) for row in where(found, workers=n)])
         ]
-        held &= ends[1] <= reading.SAME_ON_LOG_AXIS * ends[0]
+        held &= ends[1] <= SAME_ON_LOG_AXIS * ends[0]
         told.append(
             f"{symbol(found[0])} {number(ends[0])} … {number(ends[1])}; over the sources alone by a "
             f"factor of {number(max(by_sources)[0])} at most (n = {max(by_sources)[1]})"

@@ -2,35 +2,48 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Sequence
 
-from evenflow_lab.experiments import Verdict, claim
-from evenflow_lab.experiments.claims import Rows
-from evenflow_lab.experiments.declaration import load_module
-
-reading = load_module(Path(__file__).with_name("reading.py"))
-KG, PKG, POTC, SG = reading.KG, reading.PKG, reading.POTC, reading.SG
-CG, CG_0, QUEUE, LATENCY = reading.CG, reading.CG_0, reading.QUEUE, reading.LATENCY
-UTILISATION, BAND, MAGNITUDE, where = (
-    reading.UTILISATION,
-    reading.BAND,
-    reading.MAGNITUDE,
-    reading.where,
+from evenflow_lab.experiments import FigureRows, Rows, Verdict, claim
+from evenflow_lab.experiments.reading import judged, number
+from evenflow_lab.papers.consistent_grouping.measures import (
+    chosen,
+    day,
+    grows,
+    has,
+    hours,
+    mean_over,
+    one,
+    quarters,
+    series,
+    symbol,
+    where,
 )
-one, has, chosen, mean_over = reading.one, reading.has, reading.chosen, reading.mean_over
-number, judged, symbol = reading.number, reading.judged, reading.symbol
+from evenflow_lab.papers.consistent_grouping.terms import (
+    BAND,
+    CG,
+    CG_0,
+    KG,
+    LATENCY,
+    MAGNITUDE,
+    PKG,
+    POTC,
+    QUEUE,
+    SG,
+    UTILISATION,
+)
 
 
-def _growth(rows, column) -> str:
+def _growth(rows: FigureRows, column: str) -> str:
     """`KG 61,171 → 1,936,293 (hourly)`: the end of the first and of the last quarter."""
     return ", ".join(
         f"{symbol(row)} {number(ends[0])} → {number(ends[-1])} ({row['arrivals']})"
         for row in rows
-        if (ends := reading.quarters(row, column))
+        if (ends := quarters(row, column))
     )
 
 
-def _far_below(fig, low, high, column) -> bool:
+def _far_below(fig: FigureRows, low: Sequence[str], high: Sequence[str], column: str) -> bool:
     """Is the mean of each `low` scheme a tenth, or less, of that of each `high` one?"""
     return all(
         mean_over(row, column)
@@ -49,7 +62,7 @@ def _far_below(fig, low, high, column) -> bool:
 def kg_queues_grow(rows: Rows) -> Verdict:
     found = where(rows["fig9"], grouping=KG)
     return judged(
-        all(reading.grows(row, column) for row in found for column in (QUEUE, LATENCY)),
+        all(grows(row, column) for row in found for column in (QUEUE, LATENCY)),
         f"End of the first quarter → end of the last: queue {_growth(found, QUEUE)}; latency "
         f"{_growth(found, LATENCY)}",
         "larger at the end of every quarter of the stream than at that of the one before",
@@ -67,8 +80,8 @@ def cg_queues_low(rows: Rows) -> Verdict:
     found = chosen(fig, KG, CG, CG_0)
     return judged(
         all(_far_below(fig, (CG, CG_0), (KG,), column) for column in (QUEUE, LATENCY)),
-        f"Differences, mean over the stream: queue {reading.day(found, QUEUE)}; latency "
-        f"{reading.day(found, LATENCY)}",
+        f"Differences, mean over the stream: queue {day(found, QUEUE)}; latency "
+        f"{day(found, LATENCY)}",
         "at most a tenth of KG's",
     )
 
@@ -89,7 +102,7 @@ def cg_imbalance_zero(rows: Rows) -> Verdict:
             else mean_over(row, UTILISATION) <= BAND
             for row in found
         ),
-        f"Mean over the stream: {reading.day(found, UTILISATION)}",
+        f"Mean over the stream: {day(found, UTILISATION)}",
         "KG above 1 (ten times the band between idle and busy), CG within the band, 0.1",
         "Within a slot of a minute the loads of workers differ by chance, and a day's rhythm drives "
         "all workers through both thresholds: in the quiet hours all ask for more, and those signals "
@@ -115,8 +128,8 @@ def others_zero(rows: Rows) -> Verdict:
     ]
     return judged(
         max(shares) <= 0.01,
-        f"Mean differences over the stream: queue {reading.day(found, QUEUE)}; latency "
-        f"{reading.day(found, LATENCY)}; utilisation {reading.day(found, UTILISATION)}",
+        f"Mean differences over the stream: queue {day(found, QUEUE)}; latency "
+        f"{day(found, LATENCY)}; utilisation {day(found, UTILISATION)}",
         "at most a hundredth of KG's, which is 0 on any axis that shows KG",
     )
 
@@ -130,7 +143,7 @@ def others_zero(rows: Rows) -> Verdict:
 def kg_sg_queues_grow(rows: Rows) -> Verdict:
     found = chosen(rows["fig10"], KG, SG)
     return judged(
-        all(reading.grows(row, column) for row in found for column in (QUEUE, LATENCY)),
+        all(grows(row, column) for row in found for column in (QUEUE, LATENCY)),
         f"End of the first quarter → end of the last: queue {_growth(found, QUEUE)}; latency "
         f"{_growth(found, LATENCY)}",
         "larger at the end of every quarter of the stream than at that of the one before",
@@ -147,7 +160,7 @@ def kg_sg_imbalance_high(rows: Rows) -> Verdict:
     found = chosen(rows["fig10"], KG, SG)
     return judged(
         all(mean_over(row, UTILISATION) > MAGNITUDE * BAND for row in found),
-        f"Utilisation, largest − smallest, mean over the stream: {reading.day(found, UTILISATION)}",
+        f"Utilisation, largest − smallest, mean over the stream: {day(found, UTILISATION)}",
         "above 1, ten times the band between idle and busy",
     )
 
@@ -163,8 +176,8 @@ def cg_queues_lower_when_uneven(rows: Rows) -> Verdict:
     found = chosen(fig, KG, SG, CG, CG_0)
     return judged(
         all(_far_below(fig, (CG, CG_0), (KG, SG), column) for column in (QUEUE, LATENCY)),
-        f"Differences, mean over the stream: queue {reading.day(found, QUEUE)}; latency "
-        f"{reading.day(found, LATENCY)}",
+        f"Differences, mean over the stream: queue {day(found, QUEUE)}; latency "
+        f"{day(found, LATENCY)}",
         "at most a tenth of KG's and of SG's",
     )
 
@@ -202,11 +215,11 @@ def cg_spike(rows: Rows) -> Verdict:
     held, told = True, []
     for row in found:
         before, after = mean_over(row, QUEUE, 0.2, 0.45), mean_over(row, QUEUE, 0.65, 0.95)
-        line = reading.series(row, QUEUE)
+        line = series(row, QUEUE)
         held &= after > MAGNITUDE * before
         told.append(
             f"{symbol(row)} {number(before)} from hour 5 to 11, {number(after)} from hour 16 to 23, at "
-            f"most {number(max(line))} after {reading.hours(line.index(max(line)) / len(line))}"
+            f"most {number(max(line))} after {hours(line.index(max(line)) / len(line))}"
         )
     return judged(
         held,

@@ -3,22 +3,38 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 
-from evenflow_lab.experiments import Verdict, claim
-from evenflow_lab.experiments.claims import Rows
-from evenflow_lab.experiments.declaration import load_module
-
-reading = load_module(Path(__file__).with_name("reading.py"))
-KG, PKG, POTC, SG = reading.KG, reading.PKG, reading.POTC, reading.SG
-PORC, PORC_0, CH, CH_0 = reading.PORC, reading.PORC_0, reading.CH, reading.CH_0
-CG, CG_0, EPSILON, where = reading.CG, reading.CG_0, reading.EPSILON, reading.where
-one, has, chosen, beside = reading.one, reading.has, reading.chosen, reading.beside
-relative, memory, excess, number = reading.relative, reading.memory, reading.excess, reading.number
-over, extreme, judged, symbol = reading.over, reading.extreme, reading.judged, reading.symbol
-rising = reading.rising
+from evenflow_lab.experiments import Rows, Verdict, claim
+from evenflow_lab.experiments.reading import judged, number, rising, spanned
+from evenflow_lab.papers.consistent_grouping.measures import (
+    beside,
+    chosen,
+    excess,
+    extreme,
+    has,
+    memory,
+    over,
+    place,
+    relative,
+    symbol,
+    where,
+)
+from evenflow_lab.papers.consistent_grouping.terms import (
+    CG,
+    CG_0,
+    CH,
+    CH_0,
+    CLOSE,
+    EPSILON,
+    KG,
+    PKG,
+    PORC,
+    PORC_0,
+    POTC,
+    SG,
+)
 
 
 @claim(
@@ -185,7 +201,7 @@ def porc_memory_as_pkg(rows: Rows) -> Verdict:
 def porc_memory_near_kg(rows: Rows) -> Verdict:
     found = chosen(rows["fig7"], PORC, PORC_0)
     return judged(
-        all(memory(row) <= reading.CLOSE for row in found),
+        all(memory(row) <= CLOSE for row in found),
         f"Replicas a key (KG's is 1): {over(found, 'workers', memory)}",
         "at most a tenth more than KG",
         "Nearly perfect in the sense of §VI-B (at most two a key), but more than a tenth above KG; see "
@@ -205,15 +221,14 @@ def ch_more_memory_than_porc(rows: Rows) -> Verdict:
     for fig in (rows["fig4"], rows["fig7"]):
         for porc, ch in ((PORC, CH), (PORC_0, CH_0)):
             for row in where(fig, grouping=ch):
-                ratios[f"{symbol(row)}, {reading.place(row)}"] = memory(row) / memory(
+                ratios[f"{symbol(row)}, {place(row)}"] = memory(row) / memory(
                     beside(fig, row, porc)
                 )
-    low, high = min(ratios, key=ratios.get), max(ratios, key=ratios.get)
     fewer = sum(ratio <= 1 for ratio in ratios.values())
     return judged(
         not fewer,
-        f"CH has {number(ratios[low])} ({low}) … {number(ratios[high])} ({high}) times the replicas of "
-        f"PoRC; not more in {fewer} of {len(ratios)} cases",
+        f"CH has {spanned(ratios)} times the replicas of PoRC; not more in {fewer} of "
+        f"{len(ratios)} cases",
         "more replicas at every point",
     )
 

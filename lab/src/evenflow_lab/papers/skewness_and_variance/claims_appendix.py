@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import pairwise
-from pathlib import Path
+from typing import Any
 
-from evenflow_lab.experiments import claim
-from evenflow_lab.experiments.declaration import load_module
+from evenflow_lab.experiments import Rows, Verdict, claim
+from evenflow_lab.experiments import reading as read
+from evenflow_lab.papers.skewness_and_variance import terms
 
-read = load_module(Path(__file__).with_name("reading.py"))
 ENOUGH = 2048  #: entries: "when N_A is relaxed to 2000"
 EARLY = 16  #: adjustments, after which growth is compared
 
 
-def _by_limit(rows, theta):
-    return read.along(rows["fig17"], "table_limit", read.COST, theta=theta)
+def _by_limit(rows: Rows, theta: float) -> dict[Any, float]:
+    return read.along(rows["fig17"], "table_limit", terms.COST, theta=theta)
 
 
 @claim(
@@ -24,12 +25,12 @@ def _by_limit(rows, theta):
     says="With N_A below 1000 and θmax = 0.08 the migration cost is large; relaxed to 2000 it "
     "decreases greatly.",
 )
-def small_table_costs_much(rows):
-    curve = _by_limit(rows, read.THETA)
+def small_table_costs_much(rows: Rows) -> Verdict:
+    curve = _by_limit(rows, terms.THETA)
     small = {limit: cost for limit, cost in curve.items() if limit <= 1000}
     large = {limit: cost for limit, cost in curve.items() if limit >= ENOUGH}
     return read.judged(
-        min(small.values()) >= read.GREATLY * max(large.values()),
+        min(small.values()) >= terms.GREATLY * max(large.values()),
         f"Mixed's migration cost by N_A: {read.listed(curve, ' %')}",
         "with every N_A up to 1000 at least twice that with every N_A from 2048 on",
         "With a few hundred entries the cost is as large as the paper says. With fewer our Mixed "
@@ -45,16 +46,16 @@ def small_table_costs_much(rows):
     figures=["fig17", "fig9"],
     says="With a small N_A Mixed acts as MinTable and leaves the table's limit alone.",
 )
-def small_table_acts_as_mintable(rows):
-    curve = _by_limit(rows, read.THETA)
+def small_table_acts_as_mintable(rows: Rows) -> Verdict:
+    curve = _by_limit(rows, terms.THETA)
     least = min(curve)
     window = rows["fig17"][0]["window"]
     mintable = read.typical(
-        rows["fig9"], read.COST, grouping=read.MIN_TABLE, theta=read.THETA, window=window
+        rows["fig9"], terms.COST, grouping=terms.MIN_TABLE, theta=terms.THETA, window=window
     )
-    table = read.typical(rows["fig17"], "table_size_max", theta=read.THETA, table_limit=least)
+    table = read.typical(rows["fig17"], "table_size_max", theta=terms.THETA, table_limit=least)
     return read.judged(
-        mintable / read.ABOUT <= curve[least] <= mintable * read.ABOUT and table > least,
+        mintable / terms.ABOUT <= curve[least] <= mintable * terms.ABOUT and table > least,
         f"with N_A = {least} Mixed's migration cost is {read.number(curve[least])} %, its largest "
         f"table has {table:,.0f} entries; MinTable's cost is {read.number(mintable)} %",
         "the costs are within a quarter of each other, and the limit is exceeded",
@@ -69,7 +70,7 @@ def small_table_acts_as_mintable(rows):
     figures=["fig17"],
     says="Different θmax require a different least N_A, which drastically reduces the migration cost.",
 )
-def theta_decides_the_table_needed(rows):
+def theta_decides_the_table_needed(rows: Rows) -> Verdict:
     needed, falls = {}, {}
     for theta in read.values(rows["fig17"], "theta"):
         curve = _by_limit(rows, theta)
@@ -79,7 +80,7 @@ def theta_decides_the_table_needed(rows):
         needed[theta] = min(limit for limit in curve if limit > max(too_few, default=0))
     sizes = list(needed.values())
     return read.judged(
-        min(falls.values()) >= read.GREATLY
+        min(falls.values()) >= terms.GREATLY
         and sizes[0] > sizes[-1]
         and all(a >= b for a, b in pairwise(sizes)),
         f"the largest cost over that with the largest N_A, by θmax: {read.listed(falls)}; the least "
@@ -95,8 +96,8 @@ def theta_decides_the_table_needed(rows):
     figures=["fig18"],
     says="The smaller θmax accelerates the growth of the routing table.",
 )
-def smaller_theta_grows_faster(rows):
-    sizes = read.along(rows["fig18"], "theta", read.TABLE, adjustments=EARLY)
+def smaller_theta_grows_faster(rows: Rows) -> Verdict:
+    sizes = read.along(rows["fig18"], "theta", terms.TABLE, adjustments=EARLY)
     return read.judged(
         all(a > b for a, b in pairwise(sizes.values())),
         f"entries after {EARLY} adjustments, by θmax: {read.listed(sizes)}",
@@ -104,11 +105,11 @@ def smaller_theta_grows_faster(rows):
     )
 
 
-def _last(rows):
+def _last(rows: Rows) -> dict[float, tuple[int, float]]:
     """θmax → (adjustments, entries) at the end."""
     ends = {}
     for theta in read.values(rows["fig18"], "theta"):
-        curve = read.along(rows["fig18"], "adjustments", read.TABLE, theta=theta)
+        curve = read.along(rows["fig18"], "adjustments", terms.TABLE, theta=theta)
         ends[theta] = max(curve.items())
     return ends
 
@@ -119,11 +120,11 @@ def _last(rows):
     figures=["fig18"],
     says="The routing table sizes with different θmax converge to the same size.",
 )
-def tables_converge_to_the_same_size(rows):
+def tables_converge_to_the_same_size(rows: Rows) -> Verdict:
     ends = _last(rows)
     sizes = {theta: size for theta, (_, size) in ends.items()}
     return read.judged(
-        max(sizes.values()) <= read.ALIKE * min(sizes.values()),
+        max(sizes.values()) <= terms.ALIKE * min(sizes.values()),
         f"entries by θmax: {read.listed(sizes)}, after "
         + ", ".join(f"{count:,}" for count, _ in ends.values())
         + " adjustments",
@@ -138,11 +139,11 @@ def tables_converge_to_the_same_size(rows):
     figures=["fig18"],
     says="After a long period of balancing, MinMig's routing table has (N_D − 1)/N_D · K entries.",
 )
-def table_converges_to_n_1_over_n(rows):
+def table_converges_to_n_1_over_n(rows: Rows) -> Verdict:
     ends = _last(rows)
     limit = rows["fig18"][0]["limit"]
     return read.judged(
-        all(limit / read.ALIKE <= size <= limit * read.ALIKE for _, size in ends.values()),
+        all(limit / terms.ALIKE <= size <= limit * terms.ALIKE for _, size in ends.values()),
         f"entries by θmax: {read.listed({theta: size for theta, (_, size) in ends.items()})}, after "
         + ", ".join(f"{count:,}" for count, _ in ends.values())
         + f" adjustments; (N_D − 1)/N_D · K is {limit:,.0f}",
@@ -158,7 +159,7 @@ def table_converges_to_n_1_over_n(rows):
     figures=["fig18"],
     says="MinMig cannot control the size of the routing table.",
 )
-def minmig_does_not_limit_its_table(rows):
+def minmig_does_not_limit_its_table(rows: Rows) -> Verdict:
     ends = _last(rows)
     return read.judged(
         min(size for _, size in ends.values()) > 3000,
@@ -173,11 +174,11 @@ def minmig_does_not_limit_its_table(rows):
     figures=["fig19"],
     says="The migration cost of Mixed is smaller than MinTable's, whatever the window.",
 )
-def mixed_cheaper_at_any_window(rows):
+def mixed_cheaper_at_any_window(rows: Rows) -> Verdict:
     ratios = read.ratios(
         *(
-            read.along(rows["fig19"], "window", read.COST, grouping=planner)
-            for planner in (read.MIN_TABLE, read.MIXED)
+            read.along(rows["fig19"], "window", terms.COST, grouping=planner)
+            for planner in (terms.MIN_TABLE, terms.MIXED)
         )
     )
     return read.judged(
@@ -194,17 +195,17 @@ def mixed_cheaper_at_any_window(rows):
     says="The larger window provides more chance for finding appropriate keys: Mixed's migration cost "
     "falls.",
 )
-def larger_window_cheaper(rows):
-    curve = read.along(rows["fig19"], "window", read.COST, grouping=read.MIXED)
-    correlation = read.grows(curve)
+def larger_window_cheaper(rows: Rows) -> Verdict:
+    curve = read.along(rows["fig19"], "window", terms.COST, grouping=terms.MIXED)
+    correlation = read.rank_correlation(curve)
     return read.judged(
-        correlation <= -read.GROWS,
+        correlation <= -terms.GROWS,
         f"Mixed's migration cost by w: {read.listed(curve, ' %')}; rank correlation {correlation:.2f}",
         "at most −0.8",
     )
 
 
-def _by_beta(rows, figure, column):
+def _by_beta(rows: Rows, figure: str, column: str) -> dict[float, dict[Any, float]]:
     """θmax → β → value."""
     return {
         theta: read.along(rows[figure], "beta", column, theta=theta)
@@ -212,7 +213,7 @@ def _by_beta(rows, figure, column):
     }
 
 
-def _told(curves, unit=""):
+def _told(curves: Mapping[float, read.Curve], unit: str = "") -> str:
     return "; ".join(
         f"θmax = {theta:g}: {read.listed(curve, unit)}" for theta, curve in curves.items()
     )
@@ -224,14 +225,14 @@ def _told(curves, unit=""):
     figures=["fig20"],
     says="The larger β, the smaller the routing table.",
 )
-def larger_beta_smaller_table(rows):
-    curves = _by_beta(rows, "fig20", read.TABLE)
+def larger_beta_smaller_table(rows: Rows) -> Verdict:
+    curves = _by_beta(rows, "fig20", terms.TABLE)
     up_to = {
         key: {beta: size for beta, size in curve.items() if beta <= 1.5}
         for key, curve in curves.items()
     }
     return read.judged(
-        all(read.grows(curve) <= -read.GROWS for curve in up_to.values()),
+        all(read.rank_correlation(curve) <= -terms.GROWS for curve in up_to.values()),
         f"entries by β: {_told(curves)}",
         "from β = 1 to 1.5 the rank correlation is at most −0.8 for every θmax",
     )
@@ -243,9 +244,9 @@ def larger_beta_smaller_table(rows):
     figures=["fig20"],
     says="With β = 1 keys with smaller load are selected and a larger routing table is generated.",
 )
-def beta_1_larger_table(rows):
+def beta_1_larger_table(rows: Rows) -> Verdict:
     ratios = {
-        key: curve[1.0] / curve[1.5] for key, curve in _by_beta(rows, "fig20", read.TABLE).items()
+        key: curve[1.0] / curve[1.5] for key, curve in _by_beta(rows, "fig20", terms.TABLE).items()
     }
     return read.judged(
         min(ratios.values()) > 1,
@@ -261,13 +262,13 @@ def beta_1_larger_table(rows):
     figures=["fig20"],
     says="When β is in [1.5, 2] the routing table's size is stable.",
 )
-def table_stable_from_beta_15(rows):
+def table_stable_from_beta_15(rows: Rows) -> Verdict:
     spread = {}
-    for key, curve in _by_beta(rows, "fig20", read.TABLE).items():
+    for key, curve in _by_beta(rows, "fig20", terms.TABLE).items():
         sizes = [size for beta, size in curve.items() if beta >= 1.5]
         spread[key] = max(sizes) / min(sizes)
     return read.judged(
-        max(spread.values()) <= read.ALIKE,
+        max(spread.values()) <= terms.ALIKE,
         "the largest table over the smallest for β from 1.5 to 2: "
         + ", ".join(f"{read.number(r)} (θmax = {theta:g})" for theta, r in spread.items()),
         "at most 1.1 for every θmax",
@@ -281,8 +282,8 @@ def table_stable_from_beta_15(rows):
     figures=["fig21"],
     says="Larger β concerns less on less migration cost: migration costs more.",
 )
-def larger_beta_costlier_migration(rows):
-    costs = _by_beta(rows, "fig21", read.COST)
+def larger_beta_costlier_migration(rows: Rows) -> Verdict:
+    costs = _by_beta(rows, "fig21", terms.COST)
     return read.judged(
         all(curve[2.0] > curve[1.0] for curve in costs.values()),
         f"migration cost by β: {_told(costs, ' %')}",
@@ -296,8 +297,8 @@ def larger_beta_costlier_migration(rows):
     figures=["fig21"],
     says="Larger β represents that the migration method concerns more on faster computation.",
 )
-def larger_beta_faster(rows):
-    times = _by_beta(rows, "fig21", read.TIME)
+def larger_beta_faster(rows: Rows) -> Verdict:
+    times = _by_beta(rows, "fig21", terms.TIME)
     faster = {theta: curve[1.0] / curve[2.0] for theta, curve in times.items()}
     return read.judged(
         min(faster.values()) > 1,

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from evenflow_lab.experiments import claim
-from evenflow_lab.experiments.declaration import load_module
-
-read = load_module(Path(__file__).with_name("reading.py"))
+from evenflow_lab.experiments import Rows, Verdict, claim
+from evenflow_lab.experiments import reading as read
+from evenflow_lab.papers.skewness_and_variance import terms
 
 
 @claim(
@@ -16,11 +13,11 @@ read = load_module(Path(__file__).with_name("reading.py"))
     figures=["fig11"],
     says="The planning time is quickly reduced by discretization; a larger R makes planning faster.",
 )
-def discretization_saves_time(rows):
-    times = read.along(rows["fig11"], "degree", read.TIME)
-    correlation = read.grows(times)
+def discretization_saves_time(rows: Rows) -> Verdict:
+    times = read.along(rows["fig11"], "degree", terms.TIME)
+    correlation = read.rank_correlation(times)
     return read.judged(
-        correlation <= -read.GROWS,
+        correlation <= -terms.GROWS,
         f"planning time by R: {read.listed(times, ' ms')}; rank correlation {correlation:.2f}; in the "
         f"original key space {read.number(read.typical(rows['fig11'], 'original_ms'))} ms",
         "at most −0.8",
@@ -34,11 +31,11 @@ def discretization_saves_time(rows):
     figures=["fig11"],
     says="Planning is faster by an order of magnitude at R = 8 than in the original key space.",
 )
-def ten_times_faster_at_r_8(rows):
+def ten_times_faster_at_r_8(rows: Rows) -> Verdict:
     faster = read.along(rows["fig11"], "degree", "times_faster")
     keys = read.values(rows["fig11"], "keys")[0]
     return read.judged(
-        faster[8] >= read.MAGNITUDE,
+        faster[8] >= terms.MAGNITUDE,
         f"{read.number(faster[8])} times as fast at R = 8, K = {keys:,}; by R: {read.listed(faster)}",
         "at least 10",
         "Our Mixed on the original keys reads each of them a few times, and sorts only those that it "
@@ -53,11 +50,11 @@ def ten_times_faster_at_r_8(rows):
     figures=["fig11"],
     says="The error on load estimation grows with R.",
 )
-def error_grows_with_r(rows):
+def error_grows_with_r(rows: Rows) -> Verdict:
     errors = read.along(rows["fig11"], "degree", "load_error_max")
-    correlation = read.grows(errors)
+    correlation = read.rank_correlation(errors)
     return read.judged(
-        correlation >= read.GROWS,
+        correlation >= terms.GROWS,
         f"the worst error of a worker's load, by R: {read.listed(errors, ' %')}; rank correlation "
         f"{correlation:.2f}",
         "at least 0.8",
@@ -70,7 +67,7 @@ def error_grows_with_r(rows):
     figures=["fig11"],
     says="The errors are no more than 1 % in all cases, for R from 1 to 256.",
 )
-def error_at_most_one_percent(rows):
+def error_at_most_one_percent(rows: Rows) -> Verdict:
     worst = max(rows["fig11"], key=lambda row: row["load_error_max"])
     return read.judged(
         worst["load_error_max"] <= 1,

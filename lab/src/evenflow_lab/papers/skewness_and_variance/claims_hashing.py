@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import Any
 
-from evenflow_lab.experiments import claim
-from evenflow_lab.experiments.declaration import load_module
-
-read = load_module(Path(__file__).with_name("reading.py"))
-
+from evenflow_lab.experiments import Rows, Verdict, claim
+from evenflow_lab.experiments import reading as read
+from evenflow_lab.papers.skewness_and_variance import terms
 
 DEFAULT, STILL = 1.0, 0.0  #: f of Table II, by which claims are judged; and frequencies that stay
 
 
-def _by(rows, varied, column, fluctuation=DEFAULT):
+def _by(rows: Rows, varied: str, column: str, fluctuation: float = DEFAULT) -> dict[Any, float]:
     return read.along(rows["fig7"], varied, column, varied=varied, fluctuation=fluctuation)
 
 
-def _both(rows, varied, column):
+def _both(rows: Rows, varied: str, column: str) -> tuple[dict[Any, float], str]:
     """The curve by which a claim is judged, and beside it, in words, the one without changes."""
     still = read.listed(_by(rows, varied, column, STILL))
     return _by(rows, varied, column), f"with f = 0: {still}"
@@ -29,11 +27,11 @@ def _both(rows, varied, column):
     figures=["fig7"],
     says="The skewness grows when increasing the number of task instances.",
 )
-def skewness_grows_with_workers(rows):
+def skewness_grows_with_workers(rows: Rows) -> Verdict:
     largest, still = _both(rows, "workers", "largest")
-    correlation = read.grows(largest)
+    correlation = read.rank_correlation(largest)
     return read.judged(
-        correlation >= read.GROWS and largest[max(largest)] > largest[min(largest)],
+        correlation >= terms.GROWS and largest[max(largest)] > largest[min(largest)],
         f"the largest load is, by N_D, {read.listed(largest)} times the average ({still}); rank "
         f"correlation {correlation:.2f}",
         "it is at least 0.8 and the last is above the first",
@@ -46,10 +44,10 @@ def skewness_grows_with_workers(rows):
     figures=["fig7"],
     says="With 40 instances the maximal workload is almost 2.5 times the minimal one.",
 )
-def forty_workers_two_and_a_half(rows):
+def forty_workers_two_and_a_half(rows: Rows) -> Verdict:
     ratio, still = (_by(rows, "workers", "largest_over_smallest", f)[40] for f in (DEFAULT, STILL))
     return read.judged(
-        2.5 / read.ABOUT <= ratio <= 2.5 * read.ABOUT,
+        2.5 / terms.ABOUT <= ratio <= 2.5 * terms.ABOUT,
         f"{read.number(ratio)} times, loads averaged over the intervals; with f = 0 "
         f"{read.number(still)} times",
         "the former is within a quarter of 2.5",
@@ -64,11 +62,11 @@ def forty_workers_two_and_a_half(rows):
     figures=["fig7"],
     says="When there are more keys in the domain, the hash function generates more balanced workload.",
 )
-def more_keys_more_even(rows):
+def more_keys_more_even(rows: Rows) -> Verdict:
     largest, still = _both(rows, "keys", "largest")
-    correlation = read.grows(largest)
+    correlation = read.rank_correlation(largest)
     return read.judged(
-        correlation <= -read.GROWS,
+        correlation <= -terms.GROWS,
         f"the largest load is, by K, {read.listed(largest)} times the average ({still}); rank "
         f"correlation {correlation:.2f}",
         "at most −0.8",
@@ -84,10 +82,10 @@ def more_keys_more_even(rows):
     figures=["fig7"],
     says="The maximal workload for K = 5,000 is around 4 times the minimal one.",
 )
-def five_thousand_keys_four_times(rows):
+def five_thousand_keys_four_times(rows: Rows) -> Verdict:
     ratio, still = (_by(rows, "keys", "largest_over_smallest", f)[5_000] for f in (DEFAULT, STILL))
     return read.judged(
-        4 / read.ABOUT <= ratio <= 4 * read.ABOUT,
+        4 / terms.ABOUT <= ratio <= 4 * terms.ABOUT,
         f"{read.number(ratio)} times, loads averaged over the intervals; with f = 0 "
         f"{read.number(still)} times",
         "the former is within a quarter of 4",
@@ -102,10 +100,10 @@ def five_thousand_keys_four_times(rows):
     figures=["fig7"],
     says="The maximal load for K = 5,000 is much larger than under larger key domains (K = 1,000,000).",
 )
-def five_thousand_keys_worst(rows):
+def five_thousand_keys_worst(rows: Rows) -> Verdict:
     largest, still = _both(rows, "keys", "largest")
     return read.judged(
-        largest[5_000] >= read.MUCH * largest[1_000_000]
+        largest[5_000] >= terms.MUCH * largest[1_000_000]
         and largest[5_000] == max(largest.values()),
         f"the largest load is, by K, {read.listed(largest)} times the average ({still})",
         "that for K = 5,000 is the largest and at least 1.5 times that for K = 1,000,000",
@@ -120,10 +118,10 @@ def five_thousand_keys_worst(rows):
     figures=["fig7"],
     says="Workload imbalance is a serious problem that randomized hash functions cannot solve.",
 )
-def hashing_is_not_enough(rows):
+def hashing_is_not_enough(rows: Rows) -> Verdict:
     workers, keys = _by(rows, "workers", "skewness"), _by(rows, "keys", "skewness")
     return read.judged(
-        min(*workers.values(), *keys.values()) > 1 + read.THETA,
+        min(*workers.values(), *keys.values()) > 1 + terms.THETA,
         f"in an interval the busiest worker has on average, by N_D, {read.listed(workers)} and, by K, "
         f"{read.listed(keys)} times the average load",
         "above 1 + θmax = 1.08 in every setting",

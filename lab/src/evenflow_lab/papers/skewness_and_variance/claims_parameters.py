@@ -2,36 +2,38 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Callable, Mapping
+from typing import Any
 
-from evenflow_lab.experiments import claim
-from evenflow_lab.experiments.declaration import load_module
+from evenflow_lab.experiments import FigureRows, Rows, Verdict, claim
+from evenflow_lab.experiments import reading as read
+from evenflow_lab.papers.skewness_and_variance import terms
 
-read = load_module(Path(__file__).with_name("reading.py"))
 WINDOWS = (1, 5)
 FEW = 35  #: workers up to which Mixed's tables suffice, in the paper's figure
 
 
-def _curve(rows, x, column, planner, window):
+def _curve(rows: FigureRows, x: str, column: str, planner: str, window: int) -> dict[Any, float]:
     return read.along(rows, x, column, grouping=planner, window=window)
 
 
-def _mintable_over_mixed(rows, x, column=None):
+def _mintable_over_mixed(
+    rows: FigureRows, x: str, column: str = terms.COST
+) -> dict[int, dict[Any, float]]:
     """w → x → how many times Mixed's value MinTable's is."""
-    column = column or read.COST
     return {
         w: read.ratios(
-            _curve(rows, x, column, read.MIN_TABLE, w), _curve(rows, x, column, read.MIXED, w)
+            _curve(rows, x, column, terms.MIN_TABLE, w), _curve(rows, x, column, terms.MIXED, w)
         )
         for w in WINDOWS
     }
 
 
-def _told(by_window, unit=""):
+def _told(by_window: Mapping[int, read.Curve], unit: str = "") -> str:
     return "; ".join(f"w = {w}: {read.listed(curve, unit)}" for w, curve in by_window.items())
 
 
-def _every(by_window, test):
+def _every(by_window: Mapping[int, read.Curve], test: Callable[[Any, float], bool]) -> bool:
     return all(test(x, y) for curve in by_window.values() for x, y in curve.items())
 
 
@@ -41,8 +43,8 @@ def _every(by_window, test):
     figures=["fig8"],
     says="Although more task instances mean more imbalance, Mixed performs well: excellent plans.",
 )
-def mixed_plans_well_at_any_scale(rows):
-    own = read.where(rows["fig8"], grouping=read.MIXED)
+def mixed_plans_well_at_any_scale(rows: Rows) -> Verdict:
+    own = read.where(rows["fig8"], grouping=terms.MIXED)
     worst = read.along(own, "workers", "skewness_expected_max")
     kept = read.along(own, "workers", "feasible")
     return read.judged(
@@ -61,16 +63,16 @@ def mixed_plans_well_at_any_scale(rows):
     figures=["fig8"],
     says="Mixed costs a little additional time over MinTable.",
 )
-def mixed_little_overhead(rows):
+def mixed_little_overhead(rows: Rows) -> Verdict:
     times = {
         w: read.ratios(
-            _curve(rows["fig8"], "workers", read.TIME, read.MIXED, w),
-            _curve(rows["fig8"], "workers", read.TIME, read.MIN_TABLE, w),
+            _curve(rows["fig8"], "workers", terms.TIME, terms.MIXED, w),
+            _curve(rows["fig8"], "workers", terms.TIME, terms.MIN_TABLE, w),
         )
         for w in WINDOWS
     }
     return read.judged(
-        _every(times, lambda _, ratio: ratio < read.MUCH),
+        _every(times, lambda _, ratio: ratio < terms.MUCH),
         f"Mixed's planning time over MinTable's, by N_D: {_told(times)}",
         "below 1.5 everywhere",
         "From 34 workers on the top key alone is above 1 + θmax times the average load: no plan "
@@ -84,10 +86,10 @@ def mixed_little_overhead(rows):
     figures=["fig8"],
     says="Mixed's migration cost is much lower than MinTable's when N_D ≤ 35, for w = 1 and w = 5.",
 )
-def mixed_much_cheaper_up_to_35(rows):
+def mixed_much_cheaper_up_to_35(rows: Rows) -> Verdict:
     ratios = _mintable_over_mixed(read.where(rows["fig8"]), "workers")
     return read.judged(
-        _every(ratios, lambda n, ratio: n > FEW or ratio >= read.MUCH),
+        _every(ratios, lambda n, ratio: n > FEW or ratio >= terms.MUCH),
         f"MinTable's cost over Mixed's, by N_D: {_told(ratios)}",
         "at least 1.5 for every N_D ≤ 35",
         "From 34 workers on the top key alone is above 1 + θmax times the average load: no plan "
@@ -102,8 +104,8 @@ def mixed_much_cheaper_up_to_35(rows):
     figures=["fig8"],
     says="The cleaning step of MinTable leads to even higher skewness before it balances.",
 )
-def cleaning_raises_skewness(rows):
-    own = read.where(rows["fig8"], grouping=read.MIN_TABLE)
+def cleaning_raises_skewness(rows: Rows) -> Verdict:
+    own = read.where(rows["fig8"], grouping=terms.MIN_TABLE)
     cleaned = read.along(own, "workers", "skewness_by_hash")
     before = read.along(own, "workers", "skewness_before")
     return read.judged(
@@ -122,8 +124,8 @@ def cleaning_raises_skewness(rows):
     figures=["fig8"],
     says="With w = 5 Mixed's migration is less expensive than with w = 1.",
 )
-def window_5_cheaper(rows):
-    one, five = (_curve(rows["fig8"], "workers", read.COST, read.MIXED, w) for w in WINDOWS)
+def window_5_cheaper(rows: Rows) -> Verdict:
+    one, five = (_curve(rows["fig8"], "workers", terms.COST, terms.MIXED, w) for w in WINDOWS)
     return read.judged(
         all(five[n] < one[n] for n in one if n <= FEW),
         f"Mixed's migration cost, by N_D: w = 1: {read.listed(one, ' %')}; w = 5: "
@@ -139,13 +141,13 @@ def window_5_cheaper(rows):
     says="When N_D > 35 the migration cost of Mixed jumps, almost reaching MinTable's at N_D = 40: the "
     "table that is needed exceeds its limit.",
 )
-def mixed_jumps_after_35(rows):
+def mixed_jumps_after_35(rows: Rows) -> Verdict:
     ratios = _mintable_over_mixed(rows["fig8"], "workers")
-    costs = {w: _curve(rows["fig8"], "workers", read.COST, read.MIXED, w) for w in WINDOWS}
-    tables = read.along(rows["fig8"], "workers", "table_size_max", grouping=read.MIXED)
+    costs = {w: _curve(rows["fig8"], "workers", terms.COST, terms.MIXED, w) for w in WINDOWS}
+    tables = read.along(rows["fig8"], "workers", "table_size_max", grouping=terms.MIXED)
     return read.judged(
         all(
-            ratios[w][40] <= read.ABOUT and costs[w][40] >= read.MUCH * costs[w][35]
+            ratios[w][40] <= terms.ABOUT and costs[w][40] >= terms.MUCH * costs[w][35]
             for w in WINDOWS
         ),
         f"Mixed's cost, by N_D: {_told(costs, ' %')}; MinTable's over Mixed's at N_D = 40: "
@@ -164,18 +166,18 @@ def mixed_jumps_after_35(rows):
     figures=["fig9"],
     says="Migration scheduling runs faster with larger θmax.",
 )
-def larger_theta_faster(rows):
+def larger_theta_faster(rows: Rows) -> Verdict:
     curves = {
-        (planner, w): _curve(rows["fig9"], "theta", read.TIME, planner, w)
-        for planner in (read.MIXED, read.MIN_TABLE)
+        (planner, w): _curve(rows["fig9"], "theta", terms.TIME, planner, w)
+        for planner in (terms.MIXED, terms.MIN_TABLE)
         for w in WINDOWS
     }
     return read.judged(
-        all(read.grows(curve) <= -read.GROWS for curve in curves.values()),
+        all(read.rank_correlation(curve) <= -terms.GROWS for curve in curves.values()),
         "planning time by θmax: "
         + "; ".join(
             f"{planner}, w = {w}: {read.listed(curve, ' ms')}, rank correlation "
-            f"{read.grows(curve):.2f}"
+            f"{read.rank_correlation(curve):.2f}"
             for (planner, w), curve in curves.items()
         ),
         "at most −0.8 for both planners and windows",
@@ -190,10 +192,10 @@ def larger_theta_faster(rows):
     figures=["fig9"],
     says="When θmax ≥ 0.2 the efficiency of Mixed catches that of MinTable.",
 )
-def mixed_as_fast_from_theta_02(rows):
-    ratios = _mintable_over_mixed(rows["fig9"], "theta", read.TIME)
+def mixed_as_fast_from_theta_02(rows: Rows) -> Verdict:
+    ratios = _mintable_over_mixed(rows["fig9"], "theta", terms.TIME)
     return read.judged(
-        _every(ratios, lambda theta, ratio: theta < 0.2 or ratio >= 1 / read.ABOUT),
+        _every(ratios, lambda theta, ratio: theta < 0.2 or ratio >= 1 / terms.ABOUT),
         f"MinTable's planning time over Mixed's, by θmax: {_told(ratios)}",
         "at least 0.8 for every θmax ≥ 0.2",
     )
@@ -205,12 +207,12 @@ def mixed_as_fast_from_theta_02(rows):
     figures=["fig9"],
     says="If stronger load balancing (smaller θmax) is specified, the system pays more migration cost.",
 )
-def smaller_theta_costlier(rows):
-    curves = {w: _curve(rows["fig9"], "theta", read.COST, read.MIXED, w) for w in WINDOWS}
+def smaller_theta_costlier(rows: Rows) -> Verdict:
+    curves = {w: _curve(rows["fig9"], "theta", terms.COST, terms.MIXED, w) for w in WINDOWS}
     return read.judged(
-        all(read.grows(curve) <= -read.GROWS for curve in curves.values()),
+        all(read.rank_correlation(curve) <= -terms.GROWS for curve in curves.values()),
         f"Mixed's migration cost by θmax: {_told(curves, ' %')}; rank correlations "
-        + ", ".join(f"{read.grows(curve):.2f}" for curve in curves.values()),
+        + ", ".join(f"{read.rank_correlation(curve):.2f}" for curve in curves.values()),
         "at most −0.8 for both windows",
     )
 
@@ -221,7 +223,7 @@ def smaller_theta_costlier(rows):
     figures=["fig9"],
     says="MinTable incurs three times the migration cost of Mixed under the same balance requirement.",
 )
-def mintable_three_times_mixed(rows):
+def mintable_three_times_mixed(rows: Rows) -> Verdict:
     ratios = _mintable_over_mixed(rows["fig9"], "theta")
     return read.judged(
         _every(ratios, lambda theta, ratio: theta > 0.1 or ratio >= 3),
@@ -239,9 +241,9 @@ def mintable_three_times_mixed(rows):
     figures=["fig9"],
     says="Even for θmax = 0.02 Mixed is capable of generating the migration plan within 1 second.",
 )
-def within_a_second_at_theta_002(rows):
-    own = read.where(rows["fig9"], grouping=read.MIXED, theta=0.02)
-    times = read.along(own, "window", read.TIME)
+def within_a_second_at_theta_002(rows: Rows) -> Verdict:
+    own = read.where(rows["fig9"], grouping=terms.MIXED, theta=0.02)
+    times = read.along(own, "window", terms.TIME)
     keys = read.values(own, "keys")[0]
     return read.judged(
         max(times.values()) <= 1000,
@@ -256,8 +258,8 @@ def within_a_second_at_theta_002(rows):
     figures=["fig9"],
     says="Migration cost with a larger window (w = 5) shrinks.",
 )
-def window_5_cheaper_at_any_theta(rows):
-    one, five = (_curve(rows["fig9"], "theta", read.COST, read.MIXED, w) for w in WINDOWS)
+def window_5_cheaper_at_any_theta(rows: Rows) -> Verdict:
+    one, five = (_curve(rows["fig9"], "theta", terms.COST, terms.MIXED, w) for w in WINDOWS)
     return read.judged(
         all(five[theta] < one[theta] for theta in one),
         f"Mixed's migration cost by θmax: w = 1: {read.listed(one, ' %')}; w = 5: "
@@ -272,8 +274,8 @@ def window_5_cheaper_at_any_theta(rows):
     figures=["fig10"],
     says="By varying K from 5,000 to 1,000,000, Mixed spends more time on planning than MinTable.",
 )
-def mixed_slower_than_mintable(rows):
-    ratios = _mintable_over_mixed(rows["fig10"], "keys", read.TIME)
+def mixed_slower_than_mintable(rows: Rows) -> Verdict:
+    ratios = _mintable_over_mixed(rows["fig10"], "keys", terms.TIME)
     return read.judged(
         _every(ratios, lambda _, ratio: ratio < 1),
         f"MinTable's planning time over Mixed's, by K: {_told(ratios)}",
@@ -290,7 +292,7 @@ def mixed_slower_than_mintable(rows):
     figures=["fig10"],
     says="By varying K from 5,000 to 1,000,000, Mixed incurs less migration cost than MinTable.",
 )
-def mixed_cheaper_at_any_k(rows):
+def mixed_cheaper_at_any_k(rows: Rows) -> Verdict:
     ratios = _mintable_over_mixed(rows["fig10"], "keys")
     return read.judged(
         _every(ratios, lambda _, ratio: ratio > 1),
@@ -305,13 +307,13 @@ def mixed_cheaper_at_any_k(rows):
     figures=["fig10"],
     says="Mixed shows stable performance, regardless of the domain size.",
 )
-def mixed_stable_over_k(rows):
-    own = read.where(rows["fig10"], grouping=read.MIXED)
+def mixed_stable_over_k(rows: Rows) -> Verdict:
+    own = read.where(rows["fig10"], grouping=terms.MIXED)
     worst = read.along(own, "keys", "skewness_expected_max")
-    costs = {w: _curve(own, "keys", read.COST, read.MIXED, w) for w in WINDOWS}
+    costs = {w: _curve(own, "keys", terms.COST, terms.MIXED, w) for w in WINDOWS}
     spread = {w: max(curve.values()) / min(curve.values()) for w, curve in costs.items()}
     return read.judged(
-        all(row["feasible"] == 1 for row in own) and max(spread.values()) <= read.GREATLY,
+        all(row["feasible"] == 1 for row in own) and max(spread.values()) <= terms.GREATLY,
         f"worst skewness that a plan leaves, by K: {read.listed(worst)}; migration cost "
         f"{_told(costs, ' %')}",
         "every plan keeps θmax and the table's limit, and the largest cost is at most twice the least",
@@ -326,10 +328,10 @@ def mixed_stable_over_k(rows):
     figures=["fig10"],
     says="Migration cost decreases for both MinTable and Mixed when the window grows to w = 5.",
 )
-def window_5_cheaper_at_any_k(rows):
+def window_5_cheaper_at_any_k(rows: Rows) -> Verdict:
     held, told = True, []
-    for planner in (read.MIXED, read.MIN_TABLE):
-        one, five = (_curve(rows["fig10"], "keys", read.COST, planner, w) for w in WINDOWS)
+    for planner in (terms.MIXED, terms.MIN_TABLE):
+        one, five = (_curve(rows["fig10"], "keys", terms.COST, planner, w) for w in WINDOWS)
         held &= all(five[k] < one[k] for k in one)
         told.append(f"{planner}: w = 1: {read.listed(one, ' %')}, w = 5: {read.listed(five, ' %')}")
     return read.judged(
@@ -343,11 +345,11 @@ def window_5_cheaper_at_any_k(rows):
     figures=["fig8", "fig9", "fig10"],
     says="Mixed stops when the table's size is acceptable, N_A ≤ A_max.",
 )
-def mixed_keeps_the_tables_limit(rows):
+def mixed_keeps_the_tables_limit(rows: Rows) -> Verdict:
     own = [
         row
         for figure in ("fig8", "fig9", "fig10")
-        for row in read.where(rows[figure], grouping=read.MIXED)
+        for row in read.where(rows[figure], grouping=terms.MIXED)
     ]
     largest = max(own, key=lambda row: row["table_size_max"] / row["table_limit"])
     return read.judged(

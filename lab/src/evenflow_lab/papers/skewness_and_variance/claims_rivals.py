@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import Any
 
-from evenflow_lab.experiments import claim
-from evenflow_lab.experiments.declaration import load_module
+from evenflow_lab.experiments import Rows, Verdict, claim
+from evenflow_lab.experiments import reading as read
+from evenflow_lab.papers.skewness_and_variance import terms
 
-read = load_module(Path(__file__).with_name("reading.py"))
 
-
-def _curve(rows, planner, column):
+def _curve(rows: Rows, planner: str, column: str) -> dict[Any, float]:
     return read.along(rows["fig12"], "fluctuation", column, grouping=planner)
 
 
@@ -20,11 +19,11 @@ def _curve(rows, planner, column):
     figures=["fig12"],
     says="When increasing f, Readj presents less promising efficiency when generating a plan.",
 )
-def readj_slower_as_f_grows(rows):
-    times = _curve(rows, read.READJ, read.TIME)
-    correlation = read.grows(times)
+def readj_slower_as_f_grows(rows: Rows) -> Verdict:
+    times = _curve(rows, terms.READJ, terms.TIME)
+    correlation = read.rank_correlation(times)
     return read.judged(
-        correlation >= read.GROWS,
+        correlation >= terms.GROWS,
         f"Readj's planning time by f: {read.listed(times, ' ms')}; rank correlation {correlation:.2f}",
         "at least 0.8",
         "Its time depends on how many keys its search for σ lets take part, and less on how far the "
@@ -38,10 +37,12 @@ def readj_slower_as_f_grows(rows):
     figures=["fig12"],
     says="Mixed outperforms Readj by a large margin in planning time.",
 )
-def mixed_faster_than_readj(rows):
-    ratios = read.ratios(_curve(rows, read.READJ, read.TIME), _curve(rows, read.MIXED, read.TIME))
+def mixed_faster_than_readj(rows: Rows) -> Verdict:
+    ratios = read.ratios(
+        _curve(rows, terms.READJ, terms.TIME), _curve(rows, terms.MIXED, terms.TIME)
+    )
     return read.judged(
-        min(ratios.values()) >= read.GREATLY,
+        min(ratios.values()) >= terms.GREATLY,
         f"Readj's time over Mixed's, by f: {read.listed(ratios)}",
         "at least 2 at every f",
     )
@@ -53,13 +54,13 @@ def mixed_faster_than_readj(rows):
     figures=["fig12"],
     says="Brute force search with MixedBF is a poor option for migration scheduling.",
 )
-def brute_force_is_slow(rows):
+def brute_force_is_slow(rows: Rows) -> Verdict:
     ratios = read.ratios(
-        _curve(rows, read.BRUTE_FORCE, read.TIME), _curve(rows, read.MIXED, read.TIME)
+        _curve(rows, terms.BRUTE_FORCE, terms.TIME), _curve(rows, terms.MIXED, terms.TIME)
     )
     moving = {f: ratio for f, ratio in ratios.items() if f > 0}
     return read.judged(
-        min(moving.values()) >= read.GREATLY,
+        min(moving.values()) >= terms.GREATLY,
         f"MixedBF's time over Mixed's, by f: {read.listed(ratios)}",
         "at least 2 at every f above 0",
     )
@@ -72,8 +73,8 @@ def brute_force_is_slow(rows):
     says="When variances occur more frequently (higher f), Mixed's migration cost grows slower than "
     "Readj's.",
 )
-def mixed_cost_grows_slower_than_readjs(rows):
-    mixed, readj = (_curve(rows, planner, read.COST) for planner in (read.MIXED, read.READJ))
+def mixed_cost_grows_slower_than_readjs(rows: Rows) -> Verdict:
+    mixed, readj = (_curve(rows, planner, terms.COST) for planner in (terms.MIXED, terms.READJ))
     low, high = min(f for f in mixed if f > 0), max(mixed)
     growth = {"Mixed": mixed[high] - mixed[low], "Readj": readj[high] - readj[low]}
     return read.judged(
@@ -92,8 +93,10 @@ def mixed_cost_grows_slower_than_readjs(rows):
     says="Readj adjusts the keys with big load, which incurs expensive migration cost for stateful "
     "operators.",
 )
-def readj_migrates_more(rows):
-    ratios = read.ratios(_curve(rows, read.READJ, read.COST), _curve(rows, read.MIXED, read.COST))
+def readj_migrates_more(rows: Rows) -> Verdict:
+    ratios = read.ratios(
+        _curve(rows, terms.READJ, terms.COST), _curve(rows, terms.MIXED, terms.COST)
+    )
     moving = {f: ratio for f, ratio in ratios.items() if f > 0}
     return read.judged(
         min(moving.values()) > 1,
@@ -108,12 +111,12 @@ def readj_migrates_more(rows):
     figures=["fig12"],
     says="MixedBF performs similarly to Mixed in migration cost.",
 )
-def brute_force_costs_the_same(rows):
+def brute_force_costs_the_same(rows: Rows) -> Verdict:
     ratios = read.ratios(
-        _curve(rows, read.BRUTE_FORCE, read.COST), _curve(rows, read.MIXED, read.COST)
+        _curve(rows, terms.BRUTE_FORCE, terms.COST), _curve(rows, terms.MIXED, terms.COST)
     )
     return read.judged(
-        all(1 / read.ABOUT <= ratio <= read.ABOUT for ratio in ratios.values()),
+        all(1 / terms.ABOUT <= ratio <= terms.ABOUT for ratio in ratios.values()),
         f"MixedBF's migration cost over Mixed's, by f: {read.listed(ratios)}",
         "within a quarter of 1 at every f",
     )

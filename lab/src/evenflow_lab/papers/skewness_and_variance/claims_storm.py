@@ -8,47 +8,70 @@ not measure them again; `make bench` does, and `docs/measuring.md` shows all the
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from statistics import fmean
 
-from evenflow_lab.experiments import Verdict, claim
-from evenflow_lab.experiments.declaration import load_module
-
-read = load_module(Path(__file__).with_name("reading.py"))
+from evenflow_lab.experiments import FigureRows, Rows, Verdict, claim
+from evenflow_lab.experiments import reading as read
+from evenflow_lab.experiments.claims import Judge, Row
 
 _MEASURED = Path(__file__).with_name("measured")
 NEAR, CATCHES_UP, ABOUT_TWICE, BALANCED = 0.9, 0.95, 1.8, 1.15
 COMMANDS = {
-    "fluctuation": "evenflow bench spark --json --only fluctuation --only scale_out",
+    "fluctuation": "evenflow bench spark --json --only fluctuation --only scale-out",
     "tolerance": "evenflow bench spark --json --only tolerance",
-    "q5": "python -m evenflow_lab.benchmarks.tpch_q5 --json",
+    "q5": "evenflow bench tpch-q5 --json",
 }
 NOT_REAL = (
-    "The authors' data (a microblog, a stock exchange) cannot be had: words are those of real "
+    "The authors' data (a microblog, a stock exchange) is not available: words are those of real "
     "addresses, trades are made up."
 )
 
 
-def _figures(name, part=None):
+def _measured(
+    file: str, part: str, id: str, section: str, says: str
+) -> Callable[[Callable[[FigureRows], Verdict]], Judge]:
+    """Marks a function as the judge of a claim by what was measured on Spark; while that is not there,
+    the claim is open.
+
+    Parameters:
+        file: one of `COMMANDS`.
+        part: the measurement in that file; none if it has one alone.
+    """
+
+    def mark(function: Callable[[FigureRows], Verdict]) -> Judge:
+        @claim(id, section, says=says)
+        def judge(rows: Rows) -> Verdict:
+            found = _figures(file, part)
+            if found is None:
+                return Verdict(None, "", f"Not measured on Spark yet: `{COMMANDS[file]}`.")
+            verdict = function(found)
+            if verdict.held is None:
+                return verdict
+            told = verdict.measured.replace(" (held if", f", by `{COMMANDS[file]}` (held if")
+            return replace(verdict, measured=told)
+
+        return judge
+
+    return mark
+
+
+def _figures(name: str, part: str) -> FigureRows | None:
     path = _MEASURED / f"{name}.json"
     if not path.exists():
         return None
     told = json.loads(path.read_text(encoding="utf-8"))
-    return told["figures"] if part is None else told["measurements"][part]["figures"]
+    figures: FigureRows = told["measurements"][part]["figures"] if part else told["figures"]
+    return figures
 
 
-def _judged(name, held, measured, criterion, why=""):
-    return read.judged(held, f"{measured}, by `{COMMANDS[name]}`", criterion, why)
+def _rate(row: Row) -> int:
+    return int(row["messages a second"])
 
 
-def _open(name):
-    return Verdict(None, "", f"Not measured on Spark yet: `{COMMANDS[name]}`.")
-
-
-def _rate(row):
-    return row["messages a second"]
-
-
-def _at(rows, scheme, theta=None, stream=None):
+def _at(rows: FigureRows, scheme: str, theta: float | None = None, stream: str = "") -> Row:
     """The one row of a scheme; one without θmax is the same for all."""
     (row,) = [
         row
@@ -60,26 +83,30 @@ def _at(rows, scheme, theta=None, stream=None):
     return row
 
 
-def _thetas(rows):
+def _thetas(rows: FigureRows) -> list[float]:
     return sorted({row["theta"] for row in rows if row["theta"] is not None})
 
 
-@claim(
+def _widest(rows: FigureRows, scheme: str) -> FigureRows:
+    """The rows of a scheme after it was given more workers."""
+    own = read.where(rows, scheme=scheme)
+    return read.where(own, workers=max(row["workers"] for row in own))
+
+
+@_measured(
+    "fluctuation",
+    "fluctuation",
     "storm-ideal-is-best",
     "§V, Figure 13",
     says="Ideal (shuffling regardless of keys) has a better throughput and a lower latency than any "
     "key-aware scheduling.",
 )
-def ideal_is_best(rows):
-    found = _figures("fluctuation", "fluctuation")
-    if found is None:
-        return _open("fluctuation")
+def ideal_is_best(found: FigureRows) -> Verdict:
     ideal = _at(found, "ideal (shuffle)")
     others = [row for row in found if row is not ideal]
     best = max(others, key=_rate)
     soonest = min(others, key=lambda row: row["latency ms, average"])
-    return _judged(
-        "fluctuation",
+    return read.judged(
         _rate(ideal) > _rate(best)
         and ideal["latency ms, average"] < soonest["latency ms, average"],
         f"Ideal {_rate(ideal):,} messages a second, {ideal['latency ms, average']:,} ms; the best of "
@@ -91,14 +118,15 @@ def ideal_is_best(rows):
     )
 
 
-@claim(
+@_measured(
+    "fluctuation",
+    "fluctuation",
     "storm-readj-depends-on-f",
     "§V, Figure 13",
     says="Throughput and latency of Readj change dramatically with f; it works well only for small f.",
 )
-def readj_depends_on_f(rows):
-    found = _figures("fluctuation", "fluctuation")
-    if found is None or len({row["f"] for row in found}) < 3:
+def readj_depends_on_f(found: FigureRows) -> Verdict:
+    if len({row["f"] for row in found}) < 3:
         return Verdict(
             None,
             "",
@@ -106,26 +134,23 @@ def readj_depends_on_f(rows):
         )
     rates = {row["f"]: _rate(row) for row in found if row["scheme"] == "readj"}
     least, most = min(rates.values()), max(rates.values())
-    return _judged(
-        "fluctuation",
+    return read.judged(
         most / least >= ABOUT_TWICE and rates[min(rates)] == most,
         f"Readj, messages a second by f: {rates}",
         "the largest is that of the smallest f, at least 1.8 times the least",
     )
 
 
-@claim(
+@_measured(
+    "fluctuation",
+    "fluctuation",
     "storm-mixed-near-ideal",
     "§V, Figure 13",
     says="Mixed always performs well, very close to the optimal bound set by Ideal.",
 )
-def mixed_near_ideal(rows):
-    found = _figures("fluctuation", "fluctuation")
-    if found is None:
-        return _open("fluctuation")
+def mixed_near_ideal(found: FigureRows) -> Verdict:
     ratio = _rate(_at(found, "mixed")) / _rate(_at(found, "ideal (shuffle)"))
-    return _judged(
-        "fluctuation",
+    return read.judged(
         ratio >= NEAR,
         f"Mixed has {ratio:.2f} of Ideal's throughput",
         "at least 0.9",
@@ -133,15 +158,14 @@ def mixed_near_ideal(rows):
     )
 
 
-@claim(
+@_measured(
+    "tolerance",
+    "tolerance",
     "storm-mixed-best-at-theta-002",
     "§V, Figure 14",
     says="The best throughput on both real workloads is that of Mixed with θmax = 0.02.",
 )
-def mixed_best_at_theta_002(rows):
-    found = _figures("tolerance", "tolerance")
-    if found is None:
-        return _open("tolerance")
+def mixed_best_at_theta_002(found: FigureRows) -> Verdict:
     best = {
         stream: max((row for row in found if row["stream"] == stream), key=_rate)
         for stream in ("words", "trades")
@@ -152,22 +176,20 @@ def mixed_best_at_theta_002(rows):
         for stream, row in best.items()
     )
     held = all(row["scheme"] == "mixed" and row["theta"] == 0.02 for row in best.values())
-    return _judged("tolerance", held, told, "both are Mixed with 0.02", NOT_REAL)
+    return read.judged(held, told, "both are Mixed with 0.02", NOT_REAL)
 
 
-@claim(
+@_measured(
+    "tolerance",
+    "tolerance",
     "storm-mixed-twice-storm-and-readj",
     "§V, Figure 14(b)",
     says="Mixed's throughput is about 2 times that of Storm and Readj at smaller θmax.",
 )
-def mixed_twice_storm_and_readj(rows):
-    found = _figures("tolerance", "tolerance")
-    if found is None:
-        return _open("tolerance")
+def mixed_twice_storm_and_readj(found: FigureRows) -> Verdict:
     mixed = _rate(_at(found, "mixed", 0.02, "trades"))
     ratios = {name: mixed / _rate(_at(found, name, 0.02, "trades")) for name in ("key", "readj")}
-    return _judged(
-        "tolerance",
+    return read.judged(
         min(ratios.values()) >= ABOUT_TWICE,
         f"trades, θmax = 0.02: Mixed over key {ratios['key']:.2f}, over Readj {ratios['readj']:.2f}",
         "both are at least 1.8",
@@ -175,22 +197,20 @@ def mixed_twice_storm_and_readj(rows):
     )
 
 
-@claim(
+@_measured(
+    "tolerance",
+    "tolerance",
     "storm-readj-catches-up",
     "§V, Figure 14",
     says="Readj catches up with Mixed at θmax = 0.3 on Social, at θmax = 0.15 on Stock.",
 )
-def readj_catches_up(rows):
-    found = _figures("tolerance", "tolerance")
-    if found is None:
-        return _open("tolerance")
+def readj_catches_up(found: FigureRows) -> Verdict:
     ratios = {
         stream: _rate(_at(found, "readj", theta, stream))
         / _rate(_at(found, "mixed", theta, stream))
         for stream, theta in (("words", 0.3), ("trades", 0.15))
     }
-    return _judged(
-        "tolerance",
+    return read.judged(
         min(ratios.values()) >= CATCHES_UP,
         f"Readj over Mixed: words, θmax = 0.3, {ratios['words']:.2f}; trades, θmax = 0.15, "
         f"{ratios['trades']:.2f}",
@@ -199,15 +219,14 @@ def readj_catches_up(rows):
     )
 
 
-@claim(
+@_measured(
+    "tolerance",
+    "tolerance",
     "storm-mintable-loses-throughput",
     "§V, Figure 14",
     says="MinTable's larger migration volume reduces the throughput during adjustment.",
 )
-def mintable_loses_throughput(rows):
-    found = _figures("tolerance", "tolerance")
-    if found is None:
-        return _open("tolerance")
+def mintable_loses_throughput(found: FigureRows) -> Verdict:
     ratios = {
         (stream, theta): _rate(_at(found, "min-table", theta, stream))
         / _rate(_at(found, "mixed", theta, stream))
@@ -217,8 +236,7 @@ def mintable_loses_throughput(rows):
     told = ", ".join(
         f"{stream} {theta:g}: {ratio:.2f}" for (stream, theta), ratio in ratios.items()
     )
-    return _judged(
-        "tolerance",
+    return read.judged(
         max(ratios.values()) < 1,
         f"MinTable over Mixed by stream and θmax: {told}",
         "all are below 1",
@@ -232,26 +250,24 @@ def mintable_loses_throughput(rows):
     "§V, Figure 14(a)",
     says="The throughput of PKG is independent of θmax.",
 )
-def pkg_independent_of_theta(rows):
+def pkg_independent_of_theta(rows: Rows) -> Verdict:
     return Verdict(
         None, "", "PKG has no θmax, so it was measured once; there is nothing to compare."
     )
 
 
-@claim(
+@_measured(
+    "tolerance",
+    "tolerance",
     "storm-mixed-over-pkg",
     "§V, Figure 14(a)",
     says="At θmax = 0.02 Mixed outperforms PKG by 10 % on throughput and by 40 % on latency.",
 )
-def mixed_over_pkg(rows):
-    found = _figures("tolerance", "tolerance")
-    if found is None:
-        return _open("tolerance")
+def mixed_over_pkg(found: FigureRows) -> Verdict:
     mixed, pkg = _at(found, "mixed", 0.02, "words"), _at(found, "partial-key", 0.02, "words")
     more = _rate(mixed) / _rate(pkg) - 1
     less = 1 - mixed["latency ms, average"] / pkg["latency ms, average"]
-    return _judged(
-        "tolerance",
+    return read.judged(
         more >= 0.1 and less >= 0.4,
         f"words, θmax = 0.02: throughput {more:+.0%}, latency {-less:+.0%}",
         "at least +10% and at most -40%",
@@ -259,16 +275,15 @@ def mixed_over_pkg(rows):
     )
 
 
-@claim(
+@_measured(
+    "fluctuation",
+    "scale_out",
     "storm-scale-out-faster-than-readj",
     "§V, Figure 15",
     says="After an instance is added, Mixed rebalances within a much shorter time than Readj, which "
     "takes at least 5 minutes on Social with θmax = 0.1.",
 )
-def scale_out_faster_than_readj(rows):
-    found = _figures("fluctuation", "scale_out")
-    if found is None:
-        return _open("fluctuation")
+def scale_out_faster_than_readj(found: FigureRows) -> Verdict:
     needed = {name: _batches_to_balance(found, name) for name in ("mixed", "readj")}
     held = needed["mixed"] is not None and (
         needed["readj"] is None or needed["readj"] >= 2 * max(needed["mixed"], 1)
@@ -276,8 +291,7 @@ def scale_out_faster_than_readj(rows):
     told = ", ".join(
         f"{name}: {'not within the run' if n is None else n}" for name, n in needed.items()
     )
-    return _judged(
-        "fluctuation",
+    return read.judged(
         held,
         f"micro-batches until the fullest worker has at most {BALANCED:g} times the average: {told}",
         "Readj needs at least twice as many",
@@ -285,33 +299,25 @@ def scale_out_faster_than_readj(rows):
     )
 
 
-def _batches_to_balance(found, name):
-    after = [row for row in found if row["scheme"] == name]
-    more = max(row["workers"] for row in after)
-    after = [row for row in after if row["workers"] == more]
-    for number, row in enumerate(after):
+def _batches_to_balance(found: FigureRows, name: str) -> int | None:
+    for number, row in enumerate(_widest(found, name)):
         if row["fullest ÷ average"] <= BALANCED:
             return number
     return None
 
 
-@claim(
+@_measured(
+    "fluctuation",
+    "scale_out",
     "storm-scale-out-over-pkg",
     "§V, Figure 15",
     says="While scaling out, PKG produces a lower throughput than Mixed with θmax = 0.1.",
 )
-def scale_out_over_pkg(rows):
-    found = _figures("fluctuation", "scale_out")
-    if found is None:
-        return _open("fluctuation")
-    rates = {}
-    for name in ("mixed", "partial-key"):
-        own = [row for row in found if row["scheme"] == name]
-        more = max(row["workers"] for row in own)
-        after = [_rate(row) for row in own if row["workers"] == more]
-        rates[name] = sum(after) / len(after)
-    return _judged(
-        "fluctuation",
+def scale_out_over_pkg(found: FigureRows) -> Verdict:
+    rates = {
+        name: fmean(_rate(row) for row in _widest(found, name)) for name in ("mixed", "partial-key")
+    }
+    return read.judged(
         rates["partial-key"] < rates["mixed"],
         f"messages a second on average after the change: Mixed {rates['mixed']:,.0f}, PKG "
         f"{rates['partial-key']:,.0f}",
@@ -319,16 +325,15 @@ def scale_out_over_pkg(rows):
     )
 
 
-@claim(
+@_measured(
+    "q5",
+    "",
     "storm-q5-mixed-best",
     "§V, Figure 16",
     says="On TPC-H's Q5 Mixed achieves the best throughput under any balancing tolerance; Storm "
     "without balancing is poor.",
 )
-def q5_mixed_best(rows):
-    found = _figures("q5")
-    if found is None:
-        return _open("q5")
+def q5_mixed_best(found: FigureRows) -> Verdict:
     told, held = [], True
     for theta in _thetas(found):
         rates = {
@@ -336,8 +341,7 @@ def q5_mixed_best(rows):
         }
         held &= rates["mixed"] == max(rates.values())
         told.append(f"θmax = {theta:g}: " + ", ".join(f"{n} {r:,}" for n, r in rates.items()))
-    return _judged(
-        "q5",
+    return read.judged(
         held,
         "messages a second; " + "; ".join(told),
         "Mixed's is the largest under every θmax",

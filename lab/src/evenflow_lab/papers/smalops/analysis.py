@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,11 +18,10 @@ from evenflow.planning.hot_keys import HotKeys, HotKeysState, Reason
 from evenflow.simulator.workloads.drawing import IDENTITY, named_keys, power_law_weights
 from evenflow.sketches.exact import Exact
 from evenflow.sketches.tracked_keys import SIZE
-from evenflow_lab.experiments.declaration import load_module
+from evenflow_lab.papers.smalops import broker as _broker
 from evenflow_lab.simulators.partitioned_log import LogResult, PartitionedLog, simulate_log
 from evenflow_lab.workloads import Smalops
 
-_broker = load_module(Path(__file__).with_name("broker.py"))
 broker_distribution = _broker.broker_distribution
 broker_by_service = _broker.broker_by_service
 broker_by_threshold = _broker.broker_by_threshold

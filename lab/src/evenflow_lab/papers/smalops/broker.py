@@ -1,4 +1,4 @@
-"""Figures 7 to 10 on a real broker: what `python -m evenflow_lab.benchmarks.smalops_broker` has measured.
+"""Figures 7 to 10 on a real broker: what `evenflow bench smalops-broker` has measured.
 
 Reproducing the paper starts no broker: that takes half an hour on a quiet machine. The measurements are
 kept beside this file; the figures and claims read them.
@@ -25,15 +25,15 @@ def saved(which: str) -> dict[str, Any]:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise InputError(
-            f"{path} cannot be read ({error}); measure it by python -m "
-            f"evenflow_lab.benchmarks.smalops_broker{option} --save {path}"
+            f"{path} cannot be read ({error}); measure it with: "
+            f"evenflow bench smalops-broker{option} --save {path}"
         ) from None
     assert isinstance(content, dict)
     return content
 
 
 def broker_distribution(grouping: str) -> list[Row]:
-    """Figure 7: one row a percentile, in ms."""
+    """Figure 7: one row per percentile, in ms."""
     row = _of(saved("runs")["static"], grouping)
     return [
         {"grouping": grouping, "percentile": float(p), "delay": delay}
@@ -42,10 +42,10 @@ def broker_distribution(grouping: str) -> list[Row]:
 
 
 def broker_by_service(grouping: str) -> list[Row]:
-    """Figure 8: one row a processing time, in ms."""
+    """Figure 8: one row per processing time, in ms."""
     return [
         {
-            **_told(_of(run, grouping)),
+            **_drawable(_of(run, grouping)),
             "service_ms": round(1e3 * run["service"], 6),
             "reduction": 0.0 if grouping == "key" else run["p99_lower_percent"],
         }
@@ -54,7 +54,7 @@ def broker_by_service(grouping: str) -> list[Row]:
 
 
 def broker_by_threshold(means: str) -> list[Row]:
-    """Figure 9: one row a threshold, with key hashing beside it.
+    """Figure 9: one row per threshold, with key hashing beside it.
 
     Parameters:
         means: as in `analysis.thresholds`: `coverage` or `threshold`.
@@ -63,7 +63,7 @@ def broker_by_threshold(means: str) -> list[Row]:
     kept = saved("sweeps")
     return [
         {
-            **_told(row),
+            **_drawable(row),
             "percent": round(row["percent"], 6),
             "reading": reading[means],
             "tracked": row["hot_keys_most"],
@@ -75,16 +75,16 @@ def broker_by_threshold(means: str) -> list[Row]:
 
 
 def broker_over_time(grouping: str) -> list[Row]:
-    """Figure 10: one row a slot of five seconds, in ms."""
+    """Figure 10: one row per slot of five seconds, in ms."""
     row = _of(saved("runs")["dynamic"], grouping)
-    return [{**_told(moment), "grouping": grouping} for moment in row["timeline"]]
+    return [{**_drawable(moment), "grouping": grouping} for moment in row["timeline"]]
 
 
 def _of(run: dict[str, Any], grouping: str) -> Row:
     return next(row for row in run["schemes"] if row["grouping"] == grouping)
 
 
-def _told(row: Row) -> Row:
+def _drawable(row: Row) -> Row:
     """What can be drawn of a row, delays in ms."""
     plain = {name: value for name, value in row.items() if isinstance(value, (int, float, str))}
     return {**plain, **{p: row[f"{p}_ms"] for p in ("p50", "p90", "p99")}}

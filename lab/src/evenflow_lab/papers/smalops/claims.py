@@ -5,17 +5,16 @@
 (Figure 10), `claims_state.py` those on what the gateway keeps (§II), `claims_broker.py` what a real
 broker makes of Figures 7 to 10.
 
-Thresholds come from the paper's words: see `reading.py`.
+Thresholds come from the paper's words: see `terms.py`.
 """
 
-from pathlib import Path
+from evenflow_lab.experiments import claims_in
+from evenflow_lab.papers.smalops import (
+    claims_broker,
+    claims_delays,
+    claims_dynamic,
+    claims_state,
+    claims_threshold,
+)
 
-from evenflow_lab.experiments.declaration import load_module
-
-for _part in ("delays", "threshold", "dynamic", "state", "broker"):
-    _module = load_module(Path(__file__).with_name(f"claims_{_part}.py"))
-    globals().update(
-        (name, item)
-        for name, item in vars(_module).items()
-        if getattr(item, "__module__", None) == _module.__name__
-    )
+CLAIMS = claims_in(claims_delays, claims_threshold, claims_dynamic, claims_state, claims_broker)

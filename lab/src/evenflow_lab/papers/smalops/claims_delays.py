@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from pathlib import Path
 
-from evenflow_lab.experiments import claim
-from evenflow_lab.experiments.declaration import load_module
-
-read = load_module(Path(__file__).with_name("reading.py"))
+from evenflow_lab.experiments import Rows, Verdict, claim
+from evenflow_lab.experiments import reading as read
+from evenflow_lab.papers.smalops import terms
 
 NOT_NEAR = (
     "At 20 µs the busiest partition is 39 % busy under key hashing: hardly anybody waits, whatever the "
@@ -18,12 +16,12 @@ NOT_NEAR = (
 )
 
 
-def _percentiles(rows, service, scheme):
+def _percentiles(rows: Rows, service: int, scheme: str) -> dict[float, float]:
     return read.along(rows["fig7"], "percentile", "delay", service_us=service, grouping=scheme)
 
 
-def _reductions(rows, service):
-    return read.each(rows["fig8"], "reduction", service_us=service, grouping=read.SMALOPS)
+def _reductions(rows: Rows, service: int) -> list[float]:
+    return read.each(rows["fig8"], "reduction", service_us=service, grouping=terms.SMALOPS)
 
 
 @claim(
@@ -32,7 +30,7 @@ def _reductions(rows, service):
     figures=["fig8"],
     says="At 50 µs a message the 99th percentile of the queuing delay is 73 % lower than Kafka's.",
 )
-def p99_73_percent_at_50(rows):
+def p99_73_percent_at_50(rows: Rows) -> Verdict:
     found = _reductions(rows, 50)
     return read.judged(
         min(found) >= 73,
@@ -47,10 +45,10 @@ def p99_73_percent_at_50(rows):
     figures=["fig8"],
     says="At 20 µs a message the 99th percentile is 57 % lower than Kafka's.",
 )
-def p99_57_percent_at_20(rows):
+def p99_57_percent_at_20(rows: Rows) -> Verdict:
     found = _reductions(rows, 20)
     return read.judged(
-        min(found) >= 57 / read.ABOUT,
+        min(found) >= 57 / terms.ABOUT,
         f"{read.several(found, ' %')} lower, by seed",
         "at least 46 %, 57 % within a quarter, with every seed",
         NOT_NEAR,
@@ -63,8 +61,8 @@ def p99_57_percent_at_20(rows):
     figures=["fig8"],
     says="As the system gets overloaded, Kafka's 99th percentile keeps increasing.",
 )
-def kafka_keeps_increasing(rows):
-    curve = read.along(rows["fig8"], "service_us", "p99", grouping=read.KEY)
+def kafka_keeps_increasing(rows: Rows) -> Verdict:
+    curve = read.along(rows["fig8"], "service_us", "p99", grouping=terms.KEY)
     values = list(curve.values())
     return read.judged(
         all(a < b for a, b in pairwise(values)),
@@ -79,10 +77,10 @@ def kafka_keeps_increasing(rows):
     figures=["fig8"],
     says="The improvements achieved by SMALOPS remain stable as the system gets overloaded.",
 )
-def improvement_stays_stable(rows):
-    curve = read.along(rows["fig8"], "service_us", "reduction", grouping=read.SMALOPS)
+def improvement_stays_stable(rows: Rows) -> Verdict:
+    curve = read.along(rows["fig8"], "service_us", "reduction", grouping=terms.SMALOPS)
     return read.judged(
-        min(curve.values()) > 0 and max(curve.values()) <= read.ABOUT * min(curve.values()),
+        min(curve.values()) > 0 and max(curve.values()) <= terms.ABOUT * min(curve.values()),
         f"by processing time, {read.listed(curve, ' %')}",
         "the largest is within a quarter of the smallest",
         "The nearer a partition is to saturation, the more is to be gained: the queue of a partition "
@@ -97,13 +95,13 @@ def improvement_stays_stable(rows):
     says="SMALOPS achieves stable performance even under higher loads: its 99th percentile is almost "
     "a constant factor [of the processing time].",
 )
-def smalops_stays_low(rows):
-    ours = read.along(rows["fig8"], "service_us", "p99", grouping=read.SMALOPS)
-    theirs = read.along(rows["fig8"], "service_us", "p99", grouping=read.KEY)
+def smalops_stays_low(rows: Rows) -> Verdict:
+    ours = read.along(rows["fig8"], "service_us", "p99", grouping=terms.SMALOPS)
+    theirs = read.along(rows["fig8"], "service_us", "p99", grouping=terms.KEY)
     times = {us: p99 / us for us, p99 in ours.items()}
     hashed = {us: p99 / us for us, p99 in theirs.items()}
     return read.judged(
-        max(times.values()) <= read.ABOUT * min(times.values()),
+        max(times.values()) <= terms.ABOUT * min(times.values()),
         f"the 99th percentile is, in processing times, {read.listed(times)}; with key hashing "
         f"{read.listed(hashed)}",
         "the largest factor is within a quarter of the smallest",
@@ -117,11 +115,11 @@ def smalops_stays_low(rows):
     figures=["fig7"],
     says="At 20 µs Kafka and SMALOPS are indistinguishable till the 90th percentile.",
 )
-def indistinguishable_until_p90_at_20(rows):
-    kafka, ours = _percentiles(rows, 20, read.KEY), _percentiles(rows, 20, read.SMALOPS)
+def indistinguishable_until_p90_at_20(rows: Rows) -> Verdict:
+    kafka, ours = _percentiles(rows, 20, terms.KEY), _percentiles(rows, 20, terms.SMALOPS)
     apart = {p: abs(kafka[p] - ours[p]) for p in kafka if p <= 90}
     return read.judged(
-        max(apart.values()) <= (read.SAME - 1) * 20,
+        max(apart.values()) <= (terms.SAME - 1) * 20,
         f"up to there they are at most {read.number(max(apart.values()))} µs apart; at the 99th "
         f"percentile {read.number(kafka[99] - ours[99])} µs",
         "at most a tenth of the processing time, 2 µs",
@@ -135,10 +133,10 @@ def indistinguishable_until_p90_at_20(rows):
     says="At 50 µs Kafka starts degrading around the 50th percentile, while SMALOPS remains nearly "
     "identical.",
 )
-def kafka_degrades_from_p50_at_50(rows):
-    kafka, ours = _percentiles(rows, 50, read.KEY), _percentiles(rows, 50, read.SMALOPS)
+def kafka_degrades_from_p50_at_50(rows: Rows) -> Verdict:
+    kafka, ours = _percentiles(rows, 50, terms.KEY), _percentiles(rows, 50, terms.SMALOPS)
     ratios = {p: kafka[p] / ours[p] for p in kafka if ours[p] >= 1.0}
-    worse = [p for p, ratio in ratios.items() if ratio > read.SAME]
+    worse = [p for p, ratio in ratios.items() if ratio > terms.SAME]
     first = min(worse) if worse else float("nan")
     return read.judged(
         40 <= first <= 60,
@@ -157,14 +155,14 @@ def kafka_degrades_from_p50_at_50(rows):
     says="Performance improvement with SMALOPS is realised earlier [at lower percentiles] at 50 µs "
     "than at 20 µs.",
 )
-def realised_earlier(rows):
+def realised_earlier(rows: Rows) -> Verdict:
     firsts = {}
     for service in (20, 50):
         kafka, ours = (
-            _percentiles(rows, service, read.KEY),
-            _percentiles(rows, service, read.SMALOPS),
+            _percentiles(rows, service, terms.KEY),
+            _percentiles(rows, service, terms.SMALOPS),
         )
-        limit = (read.SAME - 1) * service
+        limit = (terms.SAME - 1) * service
         gained = [p for p in kafka if kafka[p] - ours[p] > limit]
         firsts[service] = min(gained, default=100.0)
     return read.judged(
@@ -181,8 +179,10 @@ def realised_earlier(rows):
     figures=["fig7"],
     says="SMALOPS improves overall native Kafka performance [also the median].",
 )
-def p50_not_worse(rows):
-    pairs = {s: [_percentiles(rows, s, g)[50] for g in (read.SMALOPS, read.KEY)] for s in (20, 50)}
+def p50_not_worse(rows: Rows) -> Verdict:
+    pairs = {
+        s: [_percentiles(rows, s, g)[50] for g in (terms.SMALOPS, terms.KEY)] for s in (20, 50)
+    }
     return read.judged(
         all(ours <= kafka for ours, kafka in pairs.values()),
         "; ".join(
@@ -199,9 +199,9 @@ def p50_not_worse(rows):
     figures=["fig8"],
     says="Messages without key, routed one by one, show what an optimal performance might look like.",
 )
-def no_keys_are_optimal(rows):
-    ideal = read.along(rows["fig8"], "service_us", "p99", grouping=read.SHUFFLE)
-    ours = read.along(rows["fig8"], "service_us", "p99", grouping=read.SMALOPS)
+def no_keys_are_optimal(rows: Rows) -> Verdict:
+    ideal = read.along(rows["fig8"], "service_us", "p99", grouping=terms.SHUFFLE)
+    ours = read.along(rows["fig8"], "service_us", "p99", grouping=terms.SMALOPS)
     return read.judged(
         all(ideal[us] <= ours[us] for us in ideal),
         f"the 99th percentile without keys is {read.listed(ideal, ' µs')}; SMALOPS' "
@@ -217,12 +217,12 @@ def no_keys_are_optimal(rows):
     says="Systems like Kafka that assign load statically are unable to handle significantly skewed "
     "input.",
 )
-def hashing_cannot_handle_skew(rows):
-    ratio = read.along(rows["load"], "partitions", "max_load_ratio", grouping=read.KEY)
-    moved = read.along(rows["load"], "partitions", "max_load_ratio", grouping=read.SMALOPS)
+def hashing_cannot_handle_skew(rows: Rows) -> Verdict:
+    ratio = read.along(rows["load"], "partitions", "max_load_ratio", grouping=terms.KEY)
+    moved = read.along(rows["load"], "partitions", "max_load_ratio", grouping=terms.SMALOPS)
     at_20 = ratio[20]
     return read.judged(
-        at_20 >= read.SHARPLY,
+        at_20 >= terms.SHARPLY,
         f"the busiest partition has, by partitions, {read.listed(ratio)} times the average under key "
         f"hashing, and {read.listed(moved)} times with SMALOPS",
         "at least 1.5 times on 20 partitions under key hashing",

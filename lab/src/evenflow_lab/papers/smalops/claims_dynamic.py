@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from statistics import median
 
-from evenflow_lab.experiments import claim
-from evenflow_lab.experiments.declaration import load_module
+from evenflow_lab.experiments import Rows, Verdict, claim
+from evenflow_lab.experiments import reading as read
+from evenflow_lab.papers.smalops import terms
 
-read = load_module(Path(__file__).with_name("reading.py"))
 
-
-def _overall(rows, column, scheme, shift):
-    """One value a seed."""
+def _overall(rows: Rows, column: str, scheme: str, shift: int) -> dict[int, float]:
+    """One value per seed."""
     chosen = read.where(rows["fig10"], grouping=scheme, shift=shift)
     return {row["seed"]: float(row[f"overall_{column}"]) for row in chosen}
 
@@ -23,12 +21,12 @@ def _overall(rows, column, scheme, shift):
     figures=["fig10"],
     says="SMALOPS significantly improves performance also while keys shift every minute.",
 )
-def dynamic_load_improves(rows):
+def dynamic_load_improves(rows: Rows) -> Verdict:
     told, all_better = [], True
     for shift in read.values(rows["fig10"], "shift"):
-        ours, kafka = (_overall(rows, "p99", g, shift) for g in (read.SMALOPS, read.KEY))
-        gains = sorted(read.below(ours[seed], kafka[seed]) for seed in kafka)
-        all_better &= all(ours[s] * read.SHARPLY <= kafka[s] for s in kafka)
+        ours, kafka = (_overall(rows, "p99", g, shift) for g in (terms.SMALOPS, terms.KEY))
+        gains = sorted(read.percent_below(ours[seed], kafka[seed]) for seed in kafka)
+        all_better &= all(ours[s] * terms.SHARPLY <= kafka[s] for s in kafka)
         busy = {
             row["seed"]: row["hashed_busiest"] for row in read.where(rows["fig10"], shift=shift)
         }
@@ -51,7 +49,7 @@ def dynamic_load_improves(rows):
     figures=["fig10"],
     says="SMALOPS is below Kafka throughout the run.",
 )
-def dynamic_load_improves_over_time(rows):
+def dynamic_load_improves_over_time(rows: Rows) -> Verdict:
     told, least = [], 1.0
     for shift in read.values(rows["fig10"], "shift"):
         seconds = read.values(rows["fig10"], "second")
@@ -59,7 +57,7 @@ def dynamic_load_improves_over_time(rows):
         for second in seconds:
             pair = [
                 read.typical(rows["fig10"], "p99", shift=shift, second=second, grouping=g)
-                for g in (read.SMALOPS, read.KEY)
+                for g in (terms.SMALOPS, terms.KEY)
             ]
             better += pair[0] <= pair[1]
         least = min(least, better / len(seconds))
@@ -79,11 +77,11 @@ def dynamic_load_improves_over_time(rows):
     figures=["fig10"],
     says="[The median is not worse than Kafka's under the dynamic load.]",
 )
-def dynamic_load_median(rows):
+def dynamic_load_median(rows: Rows) -> Verdict:
     told, fine = [], True
     for shift in read.values(rows["fig10"], "shift"):
         ours, kafka = (
-            median(_overall(rows, "p50", g, shift).values()) for g in (read.SMALOPS, read.KEY)
+            median(_overall(rows, "p50", g, shift).values()) for g in (terms.SMALOPS, terms.KEY)
         )
         fine &= ours <= kafka
         told.append(
@@ -99,7 +97,7 @@ def dynamic_load_median(rows):
     says="A decision interval of 10 s ensures that all state migrations have completed before new ones "
     "start.",
 )
-def interval_of_ten_seconds(rows):
+def interval_of_ten_seconds(rows: Rows) -> Verdict:
     chosen = read.where(rows["times"], window_s=10)
     held = {row["hand_over_ms"]: 0.0 for row in chosen}
     for row in chosen:
@@ -120,11 +118,11 @@ def interval_of_ten_seconds(rows):
     figures=["times"],
     says="[The paper chose 10 s; what other intervals do.]",
 )
-def shorter_and_longer_intervals(rows):
+def shorter_and_longer_intervals(rows: Rows) -> Verdict:
     curve = read.along(rows["times"], "window_s", "overall_p99", hand_over_ms=5)
     moves = read.along(rows["times"], "window_s", "overall_moves", hand_over_ms=5)
     return read.judged(
-        curve[10] <= read.SHARPLY * min(curve.values()),
+        curve[10] <= terms.SHARPLY * min(curve.values()),
         f"the 99th percentile is, by the seconds of window and interval, {read.listed(curve, ' ms')}, "
         f"with {read.listed(moves)} moves",
         "that of 10 s is within a factor of 1.5 of the best",

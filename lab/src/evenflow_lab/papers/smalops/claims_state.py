@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from statistics import fmean
 
-from evenflow_lab.experiments import claim
-from evenflow_lab.experiments.declaration import load_module
-
-read = load_module(Path(__file__).with_name("reading.py"))
+from evenflow_lab.experiments import FigureRows, Rows, Verdict, claim
+from evenflow_lab.experiments import reading as read
+from evenflow_lab.experiments.claims import Row
+from evenflow_lab.papers.smalops import terms
 
 STATIC, SHIFTED = 0, 1000
 
 
-def _last(rows, shift=STATIC):
-    return max(read.where(rows["sec2_state"], shift=shift), key=lambda row: row["window"])
+def _last(rows: Rows, shift: int = STATIC) -> Row:
+    return max(read.where(rows["sec2_state"], shift=shift), key=lambda row: float(row["window"]))
 
 
-def _now(rows, shift):
+def _now(rows: Rows, shift: int) -> FigureRows:
     return read.where(rows["sec2_state"], shift=shift, what="hot now")
 
 
@@ -27,10 +26,10 @@ def _now(rows, shift):
     figures=["sec2_state"],
     says="Of 28 M possible keys, the generator used 3.2 M in 28 M messages.",
 )
-def keys_used(rows):
+def keys_used(rows: Rows) -> Verdict:
     seen = _last(rows)["seen"]
     return read.judged(
-        3.2e6 / read.SAME <= seen <= 3.2e6 * read.SAME,
+        3.2e6 / terms.SAME <= seen <= 3.2e6 * terms.SAME,
         f"{seen:,} keys; {_last(rows, SHIFTED)['seen']:,} if they are shifted",
         "the former are within a tenth of 3.2 M",
     )
@@ -42,10 +41,10 @@ def keys_used(rows):
     figures=["sec2_state"],
     says="14 K of them were hot over the course of the experiment.",
 )
-def hot_keys_ever(rows):
+def hot_keys_ever(rows: Rows) -> Verdict:
     static, shifted = _last(rows), _last(rows, SHIFTED)
     return read.judged(
-        14e3 / read.SAME <= static["in_the_whole_run"] <= 14e3 * read.SAME,
+        14e3 / terms.SAME <= static["in_the_whole_run"] <= 14e3 * terms.SAME,
         f"{static['in_the_whole_run']:,} keys had 100 or more messages in the whole run; in some "
         f"window of 2 M messages {static['ever']:,} had, and {shifted['ever']:,} if keys are shifted "
         "by 1000 every window",
@@ -59,7 +58,7 @@ def hot_keys_ever(rows):
     figures=["sec2_state"],
     says="These 14 K keys accounted for 20 M+ of the 28 M messages, about ¾ of the load.",
 )
-def hot_keys_have_most_messages(rows):
+def hot_keys_have_most_messages(rows: Rows) -> Verdict:
     static, shifted = _last(rows), _last(rows, SHIFTED)
     share = fmean(row["hot_share"] for row in _now(rows, STATIC))
     return read.judged(
@@ -78,10 +77,10 @@ def hot_keys_have_most_messages(rows):
     figures=["sec2_state"],
     says="SMALOPS can be expected to balance ≈ ¾ of the load while it maintains a very small state.",
 )
-def three_quarters_balanced(rows):
+def three_quarters_balanced(rows: Rows) -> Verdict:
     shares = {shift: fmean(row["hot_share"] for row in _now(rows, shift)) for shift in (0, 1000)}
     return read.judged(
-        shares[STATIC] >= 0.75 / read.SAME,
+        shares[STATIC] >= 0.75 / terms.SAME,
         f"the keys that are hot in a window have {shares[STATIC]:.0%} of its messages, and "
         f"{shares[SHIFTED]:.0%} if keys are shifted",
         "at least ¾, within a tenth",
@@ -96,7 +95,7 @@ def three_quarters_balanced(rows):
     figures=["sec2_state"],
     says="The gateway tracked no more than 1 to 1.5 K keys in any counting window.",
 )
-def tracked_at_a_time(rows):
+def tracked_at_a_time(rows: Rows) -> Verdict:
     counts = [row["tracked"] for shift in (STATIC, SHIFTED) for row in _now(rows, shift)]
     return read.judged(
         max(counts) <= 1500 and min(counts) >= 1000,
@@ -112,13 +111,13 @@ def tracked_at_a_time(rows):
     figures=["sec2_state"],
     says="It tracks only ~0.05 % of the number of keys seen.",
 )
-def tracked_part(rows):
+def tracked_part(rows: Rows) -> Verdict:
     parts = {
         shift: 100 * _last(rows, shift)["most_tracked"] / _last(rows, shift)["seen"]
         for shift in (STATIC, SHIFTED)
     }
     return read.judged(
-        max(parts.values()) <= 0.05 * read.ABOUT,
+        max(parts.values()) <= 0.05 * terms.ABOUT,
         f"at most {_last(rows)['most_tracked']:,} at a time, {parts[STATIC]:.3f} % of "
         f"{_last(rows)['seen']:,} keys; {parts[SHIFTED]:.3f} % if keys are shifted",
         "at most 0.05 %, within a quarter",
@@ -131,14 +130,14 @@ def tracked_part(rows):
     figures=["sec2_state"],
     says="SMALOPS is biased towards keeping larger streams pinned; it moves them only when required.",
 )
-def larger_streams_stay(rows):
+def larger_streams_stay(rows: Rows) -> Verdict:
     windows = _now(rows, SHIFTED)
     heavy, light, heavy_there, light_there = (
         fmean(row[f"moved_{which}"] for row in windows)
         for which in ("heaviest", "others", "heaviest_there", "others_there")
     )
     return read.judged(
-        heavy * read.SHARPLY <= light,
+        heavy * terms.SHARPLY <= light,
         f"with keys that shift, a decision moves {heavy:.1%} of the heaviest tenth of the hot keys and "
         f"{light:.1%} of the others",
         "the former is lower by a factor of 1.5",
@@ -154,14 +153,14 @@ def larger_streams_stay(rows):
     figures=["rules"],
     says="Migrating a stream makes sense only if equation 4 holds.",
 )
-def equation_4(rows):
+def equation_4(rows: Rows) -> Verdict:
     moves = {
         r: read.typical(rows["rules"], "moves", rule=r) for r in read.values(rows["rules"], "rule")
     }
     tails = {r: read.typical(rows["rules"], "p99", rule=r) for r in moves}
     alone, interval, free = "two choices alone", "interval rule", "equation 4, free state"
     return read.judged(
-        tails[free] <= read.SAME * tails[interval],
+        tails[free] <= terms.SAME * tails[interval],
         f"best fit makes {moves[interval] - moves[alone]:.0f} moves by the interval rule and "
         f"{moves[free] - moves[alone]:.0f} by equation 4 with state that costs nothing; the 99th "
         f"percentiles are {read.number(tails[interval])} and {read.number(tails[free])} µs, and "

@@ -8,14 +8,16 @@ Thresholds come from the paper's words: where it says "low", its own 0.1 %; wher
 two things differ on a logarithmic axis, a factor of ten. What was measured decides nothing here.
 """
 
-from pathlib import Path
+from evenflow_lab.experiments import claims_in
+from evenflow_lab.papers.two_choices_not_enough import (
+    claims_head,
+    claims_memory,
+    claims_storm,
+    claims_streams,
+    claims_thresholds,
+    claims_zipf,
+)
 
-from evenflow_lab.experiments.declaration import load_module
-
-for _part in ("head", "memory", "thresholds", "zipf", "streams", "storm"):
-    _module = load_module(Path(__file__).with_name(f"claims_{_part}.py"))
-    globals().update(
-        (name, item)
-        for name, item in vars(_module).items()
-        if getattr(item, "__module__", None) == _module.__name__
-    )
+CLAIMS = claims_in(
+    claims_head, claims_memory, claims_thresholds, claims_zipf, claims_streams, claims_storm
+)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from pathlib import Path
 
-from evenflow_lab.experiments import claim
-from evenflow_lab.experiments.declaration import load_module
+from evenflow_lab.experiments import Rows, Verdict, claim
+from evenflow_lab.experiments import reading as read
+from evenflow_lab.papers.two_choices_not_enough import terms
 
-read = load_module(Path(__file__).with_name("reading.py"))
 FORMULA = "formula"
 LARGE = (50, 100)  #: the numbers of workers of Figures 5 and 6
 WIDE, NARROW = "θ = 2/n", "θ = 1/(5n)"  #: the ends of the range of θ
@@ -20,10 +19,10 @@ WIDE, NARROW = "θ = 2/n", "θ = 1/(5n)"  #: the ends of the range of θ
     figures=["fig3"],
     says="Under a Zipf distribution with z = 2.0 the top key has nearly 60 % of the messages.",
 )
-def z2_top_key(rows):
+def z2_top_key(rows: Rows) -> Verdict:
     p1 = read.where(rows["fig3"], zipf=2.0)[0]["p1"]
-    return read.judged(
-        abs(p1 - 0.6) <= 0.05, f"p1 = {read.percent(p1)} of 10⁴ keys (held if 60 % ± 5)."
+    return terms.judged(
+        abs(p1 - 0.6) <= 0.05, f"p1 = {terms.percent(p1)} of 10⁴ keys (held if 60 % ± 5)."
     )
 
 
@@ -33,9 +32,9 @@ def z2_top_key(rows):
     figures=["fig3"],
     says="With z = 2.0 PKG cannot guarantee ideal balance on any deployment larger than 3 workers.",
 )
-def z2_three_workers(rows):
+def z2_three_workers(rows: Rows) -> Verdict:
     p1 = read.where(rows["fig3"], zipf=2.0)[0]["p1"]
-    return read.judged(
+    return terms.judged(
         p1 > 2 / 4 and p1 <= 2 / 3,
         f"p1 = {p1:.3f}: above the 2/n of 4 workers (0.5), below that of 3 (0.667) (held if both).",
     )
@@ -48,7 +47,7 @@ def z2_three_workers(rows):
     says="θ = 1/(5n) makes a small head: at most 5n keys whatever the distribution, substantially "
     "fewer under skew.",
 )
-def head_is_small(rows):
+def head_is_small(rows: Rows) -> Verdict:
     exact = read.where(rows["fig3"], theta=NARROW, how=FORMULA)
     largest = {n: read.worst(read.where(exact, workers=n), "hot_keys") for n in LARGE}
     parts = [
@@ -56,7 +55,7 @@ def head_is_small(rows):
         for n, row in largest.items()
     ]
     held = all(row["hot_keys"] <= 5 * n / 2 for n, row in largest.items())
-    return read.judged(held, "; ".join(parts) + " (held if at most half of 5n at every z).")
+    return terms.judged(held, "; ".join(parts) + " (held if at most half of 5n at every z).")
 
 
 @claim(
@@ -65,12 +64,12 @@ def head_is_small(rows):
     figures=["fig3"],
     says="The price of added replication is paid for a small number of keys only.",
 )
-def few_keys_pay(rows):
+def few_keys_pay(rows: Rows) -> Verdict:
     row = read.worst(read.where(rows["fig3"], theta=NARROW), "hot_keys")
     share = row["hot_keys"] / row["keys"]
-    return read.judged(
+    return terms.judged(
         share <= 0.01,
-        f"at most {row['hot_keys']} of {row['keys']} keys, {read.percent(share)} (z = {row['zipf']}, "
+        f"at most {row['hot_keys']} of {row['keys']} keys, {terms.percent(share)} (z = {row['zipf']}, "
         f"n = {row['workers']}, {row['how']}; held if at most 1 %).",
     )
 
@@ -81,7 +80,7 @@ def few_keys_pay(rows):
     figures=["fig3"],
     says="If the stream is very skewed, the hot keys are only a handful.",
 )
-def handful_of_hot_keys(rows):
+def handful_of_hot_keys(rows: Rows) -> Verdict:
     size = {
         (theta, n): read.typical(
             rows["fig3"], "hot_keys", theta=theta, workers=n, zipf=2.0, how=FORMULA
@@ -90,7 +89,7 @@ def handful_of_hot_keys(rows):
         for n in LARGE
     }
     parts = ", ".join(f"{theta}, n = {n}: {count:.0f}" for (theta, n), count in size.items())
-    return read.judged(
+    return terms.judged(
         max(size.values()) <= 20, f"z = 2.0: {parts} keys (held if at most 20 of 10 000)."
     )
 
@@ -101,7 +100,7 @@ def handful_of_hot_keys(rows):
     figures=["fig3"],
     says="As skew grows, more keys pass θ at first; later only a few keys dominate.",
 )
-def head_grows_then_shrinks(rows):
+def head_grows_then_shrinks(rows: Rows) -> Verdict:
     parts, held = [], True
     for n in LARGE:
         exact = read.where(rows["fig3"], theta=NARROW, how=FORMULA, workers=n)
@@ -112,7 +111,7 @@ def head_grows_then_shrinks(rows):
         held = held and rises and falls and 0 < top < len(sizes) - 1
         peak = read.worst(exact, "hot_keys")
         parts.append(f"n = {n}: {sizes[0]} → {peak['hot_keys']} (z = {peak['zipf']}) → {sizes[-1]}")
-    return read.judged(held, "; ".join(parts) + " keys (held if rises to one peak, then falls).")
+    return terms.judged(held, "; ".join(parts) + " keys (held if rises to one peak, then falls).")
 
 
 @claim(
@@ -121,9 +120,9 @@ def head_grows_then_shrinks(rows):
     figures=["fig4"],
     says="In practice the tight constraints are those of the most frequent key and of the whole head.",
 )
-def tight_constraints(rows):
+def tight_constraints(rows: Rows) -> Verdict:
     other = [row for row in rows["fig4"] if row["d_two_prefixes"] != row["d_all_prefixes"]]
-    return read.judged(
+    return terms.judged(
         not other,
         f"the two alone give the d of all prefixes in {len(rows['fig4']) - len(other)} of "
         f"{len(rows['fig4'])} settings (held if all).",
@@ -136,10 +135,10 @@ def tight_constraints(rows):
     figures=["fig4"],
     says="At larger scales, n = 50 and n = 100, d is always smaller than n.",
 )
-def d_below_n(rows):
+def d_below_n(rows: Rows) -> Verdict:
     top = {n: read.worst(read.where(rows["fig4"], workers=n), "d") for n in LARGE}
     parts = ", ".join(f"n = {n}: d ≤ {row['d']} (z = {row['zipf']})" for n, row in top.items())
-    return read.judged(
+    return terms.judged(
         all(row["d"] < n for n, row in top.items()), f"{parts} (held if below n at every z)."
     )
 
@@ -150,7 +149,7 @@ def d_below_n(rows):
     figures=["fig4"],
     says="D-Choices reduces the number of workers of hot keys compared to W-Choices and Round-Robin.",
 )
-def dc_needs_fewer_workers(rows):
+def dc_needs_fewer_workers(rows: Rows) -> Verdict:
     parts, held = [], True
     for n in read.values(rows["fig4"], "workers"):
         fractions = [row["fraction"] for row in read.where(rows["fig4"], workers=n)]
@@ -160,4 +159,4 @@ def dc_needs_fewer_workers(rows):
         parts.append(
             f"n = {n}: fewer at {fewer} of {len(fractions)} skews, {mean:.2f} n on average"
         )
-    return read.judged(held, "; ".join(parts) + " (held if fewer at most skews, for every n).")
+    return terms.judged(held, "; ".join(parts) + " (held if fewer at most skews, for every n).")

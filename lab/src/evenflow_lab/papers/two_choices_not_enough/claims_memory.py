@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Collection
 
-from evenflow_lab.experiments import claim
-from evenflow_lab.experiments.declaration import load_module
+from evenflow_lab.experiments import FigureRows, Rows, Verdict, claim
+from evenflow_lab.experiments import reading as read
+from evenflow_lab.papers.two_choices_not_enough import terms
 
-read = load_module(Path(__file__).with_name("reading.py"))
 FORMULA, SIMULATED = "formula", "simulated"
 LARGE = (50, 100)  #: the numbers of workers of Figures 5 and 6
 MODERATE = (0.8, 1.4)  #: "moderately high" skew; 1.4 is the "modest" one of §V-B Q4
@@ -18,13 +18,16 @@ PKG_USES_LESS = (
     "balance, the less loaded of a key's two workers is always the same one, and the key stays there. "
     "Schemes that balance use both workers of such keys, and look worse by comparison."
 )
+Setting = tuple[int, float]  #: workers, zipf
 
 
-def _memory(rows, how, column, workers=LARGE):
+def _memory(
+    rows: FigureRows, how: str, column: str, workers: Collection[int] | None = LARGE
+) -> dict[Setting, dict[str, float]]:
     """(workers, zipf) → scheme → value, for the numbers of workers in the paper's figures, or all."""
-    table = {}
+    table: dict[Setting, dict[str, float]] = {}
     for row in rows:
-        if row["how"] == how and (workers is all or row["workers"] in workers):
+        if row["how"] == how and (workers is None or row["workers"] in workers):
             at = table.setdefault((row["workers"], row["zipf"]), {})
             at[row["grouping"]], at["partial-key"] = row[column], row["memory_pkg"]
     return table
@@ -40,28 +43,28 @@ def _memory(rows, how, column, workers=LARGE):
     says="By the formulas D-Choices (2 < d < n) always has a smaller memory overhead than W-Choices "
     "and Round-Robin, and a larger one than PKG.",
 )
-def dc_memory_between_pkg_and_wc(rows):
+def dc_memory_between_pkg_and_wc(rows: Rows) -> Verdict:
     d = {(row["workers"], row["zipf"]): row["d"] for row in rows["fig4"]}
-    tables = {how: _memory(rows["fig5"], how, "memory", all) for how in (FORMULA, SIMULATED)}
+    tables = {how: _memory(rows["fig5"], how, "memory", None) for how in (FORMULA, SIMULATED)}
     own = [at for at in tables[FORMULA] if 2 < d[at] < at[0]]
     ordered = {
-        how: [m["partial-key"] < m["d-choices"] < m["w-choices"] for m in map(table.get, own)]
+        how: [m["partial-key"] < m["d-choices"] < m["w-choices"] for m in (table[at] for at in own)]
         for how, table in tables.items()
     }
     told = "; ".join(f"{how}: strictly in {sum(o)} of {len(o)}" for how, o in ordered.items())
     as_pkg = sum(d[at] <= 2 for at in tables[FORMULA])
     as_wc = len(tables[FORMULA]) - len(own) - as_pkg
-    return read.judged(
+    return terms.judged(
         own and all(ordered[FORMULA]),
         f"settings with 2 < d < n (n = 5 to 100): {told} (held if all by the formulas, none equal). In "
         f"{as_pkg} more d is 2 and D-C is PKG, in {as_wc} d is n and D-C is W-C.",
     )
 
 
-def _worst_overhead(rows, how, schemes):
+def _worst_overhead(rows: FigureRows, how: str, schemes: Collection[str]) -> tuple[float, str]:
     found = [r for r in rows if r["how"] == how and r["grouping"] in schemes]
     row = read.worst([r for r in found if r["workers"] in LARGE], "more_than_pkg")
-    symbol = read.SYMBOLS[row["grouping"]]
+    symbol = terms.SYMBOLS[row["grouping"]]
     text = f"{row['more_than_pkg']:.0f} % ({symbol}, n = {row['workers']}, z = {row['zipf']})"
     return row["more_than_pkg"], text
 
@@ -73,9 +76,9 @@ def _worst_overhead(rows, how, schemes):
     says="In the worst case D-C and W-C use at most 30 % more memory than PKG (estimated by the "
     "formulas, as in Figure 5).",
 )
-def memory_30_percent_above_pkg(rows):
+def memory_30_percent_above_pkg(rows: Rows) -> Verdict:
     more, text = _worst_overhead(rows["fig5"], FORMULA, ("d-choices", "w-choices"))
-    return read.judged(more <= 30, f"formula: at most {text} (held if at most 30 %).")
+    return terms.judged(more <= 30, f"formula: at most {text} (held if at most 30 %).")
 
 
 @claim(
@@ -85,10 +88,10 @@ def memory_30_percent_above_pkg(rows):
     says="(Ours) The same, counted in the simulator: D-C and W-C have at most 30 % more replicas than "
     "PKG.",
 )
-def counted_memory_30_percent_above_pkg(rows):
+def counted_memory_30_percent_above_pkg(rows: Rows) -> Verdict:
     d_more, d_text = _worst_overhead(rows["fig5"], SIMULATED, ("d-choices",))
     w_more, w_text = _worst_overhead(rows["fig5"], SIMULATED, ("w-choices",))
-    return read.judged(
+    return terms.judged(
         max(d_more, w_more) <= 30,
         f"counted: at most {d_text} and {w_text} (held if at most 30 %).",
         PKG_USES_LESS,
@@ -101,14 +104,14 @@ def counted_memory_30_percent_above_pkg(rows):
     figures=["fig5"],
     says="D-Choices and W-Choices need memory similar to that of PKG when the workers are few.",
 )
-def similar_memory_at_small_scale(rows):
+def similar_memory_at_small_scale(rows: Rows) -> Verdict:
     few = [row for row in rows["fig5"] if row["workers"] <= 10]
     row = read.worst(read.where(few, how=FORMULA), "more_than_pkg")
     counted = read.worst(read.where(few, how=SIMULATED), "more_than_pkg")
-    return read.judged(
+    return terms.judged(
         row["more_than_pkg"] <= 10,
         f"formula, n = 5 and 10: at most {row['more_than_pkg']:.2f} % more "
-        f"({read.SYMBOLS[row['grouping']]}, n = {row['workers']}, z = {row['zipf']}; held if at most "
+        f"({terms.SYMBOLS[row['grouping']]}, n = {row['workers']}, z = {row['zipf']}; held if at most "
         f"10 %). Counted: at most {counted['more_than_pkg']:.0f} % more.",
     )
 
@@ -119,10 +122,10 @@ def similar_memory_at_small_scale(rows):
     figures=["fig5"],
     says="For 100 workers W-Choices requires up to 25 % more memory than PKG.",
 )
-def wc_25_percent_at_100(rows):
+def wc_25_percent_at_100(rows: Rows) -> Verdict:
     w = read.where(rows["fig5"], grouping="w-choices", workers=100, how=FORMULA)
     row = read.worst(w, "more_than_pkg")
-    return read.judged(
+    return terms.judged(
         20 <= row["more_than_pkg"] <= 30,
         f"formula: up to {row['more_than_pkg']:.1f} % more, at z = {row['zipf']} (held if 25 % ± 5).",
         "Keys that never come in 10⁷ messages at high skew need no memory; they are left out here, as "
@@ -137,7 +140,7 @@ def wc_25_percent_at_100(rows):
     says="D-Choices requires less memory than W-Choices when the skew is moderately high, considerably "
     "less in most cases.",
 )
-def dc_less_at_moderate_skew(rows):
+def dc_less_at_moderate_skew(rows: Rows) -> Verdict:
     parts, held = [], True
     for how in (FORMULA, SIMULATED):
         table = _memory(rows["fig5"], how, "more_than_pkg")
@@ -150,7 +153,7 @@ def dc_less_at_moderate_skew(rows):
             f"{how}: less in {sum(less)} of {len(less)} settings with 0.8 ≤ z ≤ 1.4; at most half of "
             f"W-C's overhead in {sum(half)} of {len(half)} settings where that is 1 % or more"
         )
-    return read.judged(
+    return terms.judged(
         held,
         "; ".join(parts) + " (held if less in all, half in most, both ways).",
         "Half is not reached in most settings, though less is.",
@@ -165,7 +168,7 @@ def dc_less_at_moderate_skew(rows):
     figures=["fig5"],
     says="At very high skew the curves of D-C and W-C approach the same memory overhead over PKG.",
 )
-def same_memory_at_very_high_skew(rows):
+def same_memory_at_very_high_skew(rows: Rows) -> Verdict:
     parts, held = [], True
     for how in (FORMULA, SIMULATED):
         table = _memory(rows["fig5"], how, "more_than_pkg")
@@ -179,7 +182,7 @@ def same_memory_at_very_high_skew(rows):
             if how == FORMULA:
                 held = held and ratio[2.0] >= 0.9 and ratio[2.0] > moderate
             parts.append(f"{how}, n = {n}: {ratio[2.0]:.2f} (at most {moderate:.2f})")
-    return read.judged(
+    return terms.judged(
         held,
         f"D-C's overhead as a fraction of W-C's at z = 2.0, and for {MODERATE[0]} ≤ z ≤ {MODERATE[1]}: "
         f"{', '.join(parts)} (held if by the formulas at least 0.9 at z = 2.0, and more than at "
@@ -189,9 +192,9 @@ def same_memory_at_very_high_skew(rows):
     )
 
 
-def _least_saving(rows, how):
-    row = min(read.where(rows, how=how), key=lambda row: row["less_than_sg"])
-    symbol = read.SYMBOLS[row["grouping"]]
+def _least_saving(rows: FigureRows, how: str) -> tuple[float, str]:
+    row = min(read.where(rows, how=how), key=lambda row: float(row["less_than_sg"]))
+    symbol = terms.SYMBOLS[row["grouping"]]
     text = f"{row['less_than_sg']:.1f} % less ({symbol}, n = {row['workers']}, z = {row['zipf']})"
     return row["less_than_sg"], text
 
@@ -203,9 +206,9 @@ def _least_saving(rows, how):
     says="In the worst case D-C and W-C still use 80 % less memory than SG (estimated by the formulas, "
     "as in Figure 6).",
 )
-def memory_80_percent_below_sg(rows):
+def memory_80_percent_below_sg(rows: Rows) -> Verdict:
     least, text = _least_saving(rows["fig6"], FORMULA)
-    return read.judged(least >= 80, f"formula: at the least {text} (held if at least 80 %).")
+    return terms.judged(least >= 80, f"formula: at the least {text} (held if at least 80 %).")
 
 
 @claim(
@@ -215,9 +218,9 @@ def memory_80_percent_below_sg(rows):
     says="(Ours) The same, counted in the simulator: D-C and W-C have at least 80 % fewer replicas "
     "than SG.",
 )
-def counted_memory_80_percent_below_sg(rows):
+def counted_memory_80_percent_below_sg(rows: Rows) -> Verdict:
     least, text = _least_saving(rows["fig6"], SIMULATED)
-    return read.judged(
+    return terms.judged(
         least >= 80,
         f"counted: at the least {text} (held if at least 80 %).",
         "At high skew many keys come once or twice, and no scheme needs less memory for those than "
@@ -231,7 +234,7 @@ def counted_memory_80_percent_below_sg(rows):
     figures=["fig6"],
     says="Compared to SG the overhead is negligible, especially at larger scales.",
 )
-def saves_more_at_larger_scale(rows):
+def saves_more_at_larger_scale(rows: Rows) -> Verdict:
     table = _memory(rows["fig6"], FORMULA, "less_than_sg")
     skews = sorted({z for _, z in table})
     mean = {
@@ -240,10 +243,10 @@ def saves_more_at_larger_scale(rows):
         for n in LARGE
     }
     parts = ", ".join(
-        f"{read.SYMBOLS[scheme]} n = {n}: {v:.1f} %" for (scheme, n), v in mean.items()
+        f"{terms.SYMBOLS[scheme]} n = {n}: {v:.1f} %" for (scheme, n), v in mean.items()
     )
     held = all(mean[s, 100] > mean[s, 50] for s in ("d-choices", "w-choices"))
-    return read.judged(
+    return terms.judged(
         held,
         f"saved against SG, averaged over z: {parts} (held if more on 100 workers than on 50).",
     )
@@ -257,7 +260,7 @@ def saves_more_at_larger_scale(rows):
     figures=["fig6"],
     says="The memory of SG can become directly proportional to the number of workers.",
 )
-def sg_memory_grows_with_workers(rows):
+def sg_memory_grows_with_workers(rows: Rows) -> Verdict:
     parts, held = [], True
     for how in (FORMULA, SIMULATED):
         own = read.where(rows["fig6"], how=how)
@@ -269,7 +272,7 @@ def sg_memory_grows_with_workers(rows):
         z, most = max(ratio.items(), key=lambda item: item[1])
         held = held and abs(most - 2) <= 0.02
         parts.append(f"{how}: up to {most:.3f} times (z = {z}), down to {min(ratio.values()):.2f}")
-    return read.judged(
+    return terms.judged(
         held,
         f"replicas on 100 workers ÷ on 50: {'; '.join(parts)} (held if 2 ± 1 % at some skew, both "
         "ways).",
@@ -283,7 +286,7 @@ def sg_memory_grows_with_workers(rows):
     figures=["fig3", "fig5"],
     says="The bump in Figure 5 comes primarily from the size of the head.",
 )
-def memory_bump_is_the_head(rows):
+def memory_bump_is_the_head(rows: Rows) -> Verdict:
     parts, held = [], True
     for n in LARGE:
         sizes = read.where(rows["fig3"], theta="θ = 1/(5n)", how=FORMULA, workers=n)
@@ -302,7 +305,7 @@ def memory_bump_is_the_head(rows):
             ", ".join(f"{row['zipf']} ({row['more_than_pkg']:.1f} %)" for row in bumps) or "none"
         )
         parts.append(f"n = {n}: head largest at z = {head_at}, bumps of W-C at z = {found}")
-    return read.judged(
+    return terms.judged(
         held,
         "; ".join(parts) + " (held if a bump within 0.2 of the largest head).",
         "Towards high skew keys that never come leave PKG's memory faster than the head shrinks, so "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from evenflow_lab.experiments import Verdict, claim
+from evenflow_lab.experiments import open_claim
 
 NEEDS_A_CLUSTER = (
     "Measured by the authors on 9 machines running Apache Storm (48 sources, 80 workers, 1 ms a "
@@ -25,14 +25,4 @@ _CLAIMS = {
     "up to 3 times smaller than PKG's.",
 }
 
-
-def _open(id: str, says: str):
-    @claim(id, "§V-B Q4", says=says)
-    def judge(rows) -> Verdict:
-        return Verdict(None, "", NEEDS_A_CLUSTER)
-
-    judge.__name__ = id.replace("-", "_")
-    return judge
-
-
-globals().update({id.replace("-", "_"): _open(id, says) for id, says in _CLAIMS.items()})
+CLAIMS = tuple(open_claim(id, "§V-B Q4", says, NEEDS_A_CLUSTER) for id, says in _CLAIMS.items())

@@ -2,30 +2,35 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Collection, Mapping
 from statistics import fmean, median
 
-from evenflow_lab.experiments import claim
-from evenflow_lab.experiments.declaration import load_module
+from evenflow_lab.experiments import FigureRows, Rows, Verdict, claim
+from evenflow_lab.experiments import reading as read
+from evenflow_lab.papers.two_choices_not_enough import terms
 
-read = load_module(Path(__file__).with_name("reading.py"))
-OURS = (read.D_C, read.W_C)
+OURS = (terms.D_C, terms.W_C)
 SMALL, LARGE = (5, 10), (20, 50, 100)  #: numbers of workers, as §V-B tells them apart
+Point = tuple[str, int]  #: stream, workers
 
 
-def _table(rows, scheme, column="imbalance"):
+def _table(rows: FigureRows, scheme: str, column: str = "imbalance") -> dict[Point, float]:
     """(stream, workers) → median over the seeds."""
     own = read.where(rows, grouping=scheme)
-    found = {}
+    found: dict[Point, list[float]] = {}
     for row in own:
-        found.setdefault((read.stream(row), row["workers"]), []).append(row[column])
+        found.setdefault((terms.stream(row), row["workers"]), []).append(row[column])
     return {at: median(values) for at, values in found.items()}
 
 
-def _told(table, streams=None, workers=None):
+def _told(
+    table: Mapping[Point, float],
+    streams: Collection[str] | None = None,
+    workers: Collection[int] | None = None,
+) -> str:
     """`WP n = 50: 2.7 %, …`"""
     return ", ".join(
-        f"{stream} n = {n}: {read.percent(value)}"
+        f"{stream} n = {n}: {terms.percent(value)}"
         for (stream, n), value in table.items()
         if (streams is None or stream in streams) and (workers is None or n in workers)
     )
@@ -40,10 +45,10 @@ def _told(table, streams=None, workers=None):
     figures=["fig1"],
     says="On the Wikipedia stream PKG keeps the system balanced at small scales (5 or 10 workers).",
 )
-def pkg_balanced_on_few_workers(rows):
-    pkg = _table(rows["fig1"], read.PKG)
-    return read.judged(
-        all(pkg["WP", n] < read.LOW for n in SMALL),
+def pkg_balanced_on_few_workers(rows: Rows) -> Verdict:
+    pkg = _table(rows["fig1"], terms.PKG)
+    return terms.judged(
+        all(pkg["WP", n] < terms.LOW for n in SMALL),
         f"PKG: {_told(pkg, workers=SMALL)} (median of the seeds; held if below 0.1 %).",
         "At n = 10 the top key alone has 93 % of what one worker should get, so that its two workers "
         "are all but full; whether the other hot keys find room elsewhere is luck with the hashes.",
@@ -56,11 +61,11 @@ def pkg_balanced_on_few_workers(rows):
     figures=["fig1"],
     says="On the Wikipedia stream PKG's imbalance grows significantly on 20, 50 or 100 workers.",
 )
-def pkg_imbalance_grows_with_scale(rows):
-    pkg = _table(rows["fig1"], read.PKG)
+def pkg_imbalance_grows_with_scale(rows: Rows) -> Verdict:
+    pkg = _table(rows["fig1"], terms.PKG)
     small = max(pkg["WP", n] for n in SMALL)
-    return read.judged(
-        all(pkg["WP", n] > max(small, read.LOW) for n in LARGE),
+    return terms.judged(
+        all(pkg["WP", n] > max(small, terms.LOW) for n in LARGE),
         f"PKG: {_told(pkg)} (held if at 20, 50 and 100 above 0.1 %, and above what it is at 5 and 10).",
         "The top key has 9.32 %, less than the 2/n = 10 % of 20 workers: two workers can carry it "
         "there. It is more than their share on 50 and 100.",
@@ -73,12 +78,12 @@ def pkg_imbalance_grows_with_scale(rows):
     figures=["fig1"],
     says="On the Wikipedia stream PKG's imbalance gets close to 10 % at large scale.",
 )
-def pkg_close_to_10_percent(rows):
-    pkg = _table(rows["fig1"], read.PKG)
+def pkg_close_to_10_percent(rows: Rows) -> Verdict:
+    pkg = _table(rows["fig1"], terms.PKG)
     most = max(pkg.values())
-    return read.judged(
+    return terms.judged(
         most >= 0.05,
-        f"at most {read.percent(most)}: {_told(pkg)} (held if nearer to 10 % than to 0).",
+        f"at most {terms.percent(most)}: {_told(pkg)} (held if nearer to 10 % than to 0).",
         "The top key has 9.32 % of the stream and PKG gives half of it to each of two workers: the "
         "imbalance tends to 4.66 %, half of what the text says. 10 % would need both choices on one "
         "worker, or key grouping.",
@@ -92,16 +97,16 @@ def pkg_close_to_10_percent(rows):
     says="On the Wikipedia stream D-Choices and W-Choices keep the imbalance below 0.1 % even on very "
     "large clusters.",
 )
-def ours_below_01_percent(rows):
+def ours_below_01_percent(rows: Rows) -> Verdict:
     tables = {scheme: _table(rows["fig1"], scheme) for scheme in OURS}
-    told = "; ".join(f"{read.SYMBOLS[s]} {_told(t, workers=LARGE)}" for s, t in tables.items())
+    told = "; ".join(f"{terms.SYMBOLS[s]} {_told(t, workers=LARGE)}" for s, t in tables.items())
     row = read.worst([row for row in rows["fig1"] if row["grouping"] in OURS], "imbalance")
-    return read.judged(
-        all(t["WP", n] < read.LOW for t in tables.values() for n in LARGE),
+    return terms.judged(
+        all(t["WP", n] < terms.LOW for t in tables.values() for n in LARGE),
         f"{told} (median of the seeds; held if below 0.1 % at 20, 50 and 100). The worst run has "
-        f"{read.percent(row['imbalance'])} ({read.SYMBOLS[row['grouping']]}, n = {row['workers']}, "
+        f"{terms.percent(row['imbalance'])} ({terms.SYMBOLS[row['grouping']]}, n = {row['workers']}, "
         f"seed {row['seed']}).",
-        read.COLLISIONS,
+        terms.COLLISIONS,
     )
 
 
@@ -114,21 +119,21 @@ def ours_below_01_percent(rows):
     figures=["fig11"],
     says="On the real-world streams all algorithms perform equally well when the workers are few.",
 )
-def equally_good_on_few_workers(rows):
-    tables = {s: _table(rows["fig11"], s) for s in (read.PKG, *OURS)}
+def equally_good_on_few_workers(rows: Rows) -> Verdict:
+    tables = {s: _table(rows["fig11"], s) for s in (terms.PKG, *OURS)}
     bad = {
         (s, *at): value
         for s, table in tables.items()
         for at, value in table.items()
-        if at[1] in SMALL and value >= read.LOW
+        if at[1] in SMALL and value >= terms.LOW
     }
     told = ", ".join(
-        f"{read.SYMBOLS[s]} {stream} n = {n}: {read.percent(value)}"
+        f"{terms.SYMBOLS[s]} {stream} n = {n}: {terms.percent(value)}"
         for (s, stream, n), value in bad.items()
     )
     total = sum(at[1] in SMALL for table in tables.values() for at in table)
     published = [at for at in bad if not at[1].startswith("flights")]
-    return read.judged(
+    return terms.judged(
         not published,
         f"n = 5 and 10: below 0.1 % in {total - len(bad)} of {total} settings, flights among them"
         f"{'; not ' + told if told else ''} (held if all of WP, TW and CT).",
@@ -143,25 +148,25 @@ def equally_good_on_few_workers(rows):
     figures=["fig11"],
     says="On the real-world streams PKG has higher imbalance than D-C and W-C at n = 20, 50, 100.",
 )
-def pkg_worse_on_many_workers(rows):
-    tables = {s: _table(rows["fig11"], s) for s in (read.PKG, *OURS)}
-    points = [at for at in tables[read.PKG] if at[1] in LARGE]
-    worse = {at: all(tables[read.PKG][at] > tables[s][at] for s in OURS) for at in points}
+def pkg_worse_on_many_workers(rows: Rows) -> Verdict:
+    tables = {s: _table(rows["fig11"], s) for s in (terms.PKG, *OURS)}
+    points = [at for at in tables[terms.PKG] if at[1] in LARGE]
+    worse = {at: all(tables[terms.PKG][at] > tables[s][at] for s in OURS) for at in points}
     not_worse = [at for at in points if not worse[at]]
     published = [at for at in not_worse if not at[0].startswith("flights")]
     told = ", ".join(
         f"{stream} n = {n} ("
         + ", ".join(
-            f"{read.SYMBOLS[s]} {read.percent(table[stream, n])}" for s, table in tables.items()
+            f"{terms.SYMBOLS[s]} {terms.percent(table[stream, n])}" for s, table in tables.items()
         )
         + ")"
         for stream, n in not_worse
     )
-    return read.judged(
+    return terms.judged(
         not published,
         f"in {sum(worse.values())} of {len(worse)} settings, flights among them"
-        f"{'; not on ' + told if told else ''}; PKG {_told(tables[read.PKG], workers=(100,))} (held if "
-        "all of WP, TW and CT).",
+        f"{'; not on ' + told if told else ''}; PKG {_told(tables[terms.PKG], workers=(100,))} (held "
+        "if all of WP, TW and CT).",
         "On TW and CT the top key has less than 2/n of the stream up to 50 workers: PKG is as good as "
         "ideal there. D-C then has d = 2, and is behind PKG by what it forgives workers that lag "
         "(which is ours, for drift). Real streams come in bursts, which stand-ins have not.",
@@ -174,16 +179,16 @@ def pkg_worse_on_many_workers(rows):
     figures=["fig11"],
     says="On real workloads two choices do not scale to 50 or more workers; D-C and W-C do.",
 )
-def two_choices_do_not_scale(rows):
-    tables = {s: _table(rows["fig11"], s) for s in (read.PKG, *OURS)}
-    points = [at for at in tables[read.PKG] if at[1] >= 50]
-    pkg_fails = {at: tables[read.PKG][at] >= read.LOW for at in points}
-    ours_hold = {at: all(tables[s][at] < read.LOW for s in OURS) for at in points}
+def two_choices_do_not_scale(rows: Rows) -> Verdict:
+    tables = {s: _table(rows["fig11"], s) for s in (terms.PKG, *OURS)}
+    points = [at for at in tables[terms.PKG] if at[1] >= 50]
+    pkg_fails = {at: tables[terms.PKG][at] >= terms.LOW for at in points}
+    ours_hold = {at: all(tables[s][at] < terms.LOW for s in OURS) for at in points}
     published = [at for at in points if not at[0].startswith("flights")]
     ours = max(tables[s][at] for s in OURS for at in points)
-    return read.judged(
+    return terms.judged(
         all(pkg_fails[at] and ours_hold[at] for at in published),
-        f"PKG {_told(tables[read.PKG], workers=(50, 100))}; D-C and W-C at most {read.percent(ours)} "
+        f"PKG {_told(tables[terms.PKG], workers=(50, 100))}; D-C and W-C at most {terms.percent(ours)} "
         "(held if on WP, TW and CT, PKG at 0.1 % or more and D-C and W-C below).",
         "On TW and CT the top key has 2.67 % and 3.29 %: less than the 2/n of 50 workers, so that PKG "
         "carries it there; on 100 workers it does not. Flights by route have no hot key at all.",
@@ -197,20 +202,20 @@ def two_choices_do_not_scale(rows):
     says="The technique balances real-world workloads on large deployments (here: real flights, by "
     "origin and by route).",
 )
-def balances_real_data(rows):
-    tables = {s: _table(rows["fig11"], s) for s in (read.PKG, *OURS)}
+def balances_real_data(rows: Rows) -> Verdict:
+    tables = {s: _table(rows["fig11"], s) for s in (terms.PKG, *OURS)}
     told = "; ".join(
-        f"{read.SYMBOLS[s]} "
+        f"{terms.SYMBOLS[s]} "
         + _told({at: v for at, v in t.items() if "flights" in at[0]}, None, (100,))
         for s, t in tables.items()
     )
     held = all(
-        value < read.LOW
+        value < terms.LOW
         for s in OURS
         for at, value in tables[s].items()
         if at[0].startswith("flights") and at[1] == 100
     )
-    return read.judged(held, f"{told} (held if D-C and W-C below 0.1 % on 100 workers).")
+    return terms.judged(held, f"{told} (held if D-C and W-C below 0.1 % on 100 workers).")
 
 
 @claim(
@@ -219,11 +224,11 @@ def balances_real_data(rows):
     figures=["fig11"],
     says="On the real-world streams W-C provides better balance than D-C.",
 )
-def wc_better_than_dc(rows):
+def wc_better_than_dc(rows: Rows) -> Verdict:
     d, w = (_table(rows["fig11"], s) for s in OURS)
     points = [at for at in d if at[1] in LARGE]
     better = [w[at] <= d[at] for at in points]
-    return read.judged(
+    return terms.judged(
         all(better),
         f"n = 20, 50, 100: in {sum(better)} of {len(better)} settings, flights among them; D-C "
         f"{_told(d, workers=(100,))}; W-C {_told(w, workers=(100,))} (held if all, equality allowed).",
@@ -239,18 +244,18 @@ def wc_better_than_dc(rows):
     figures=["fig11"],
     says="Each source runs D-C on its own: in the worst case an imbalance of s·ε should be expected.",
 )
-def dc_within_s_epsilon(rows):
-    own = read.where(rows["fig11"], grouping=read.D_C)
-    within = sum(row["imbalance"] <= read.S_EPSILON for row in own)
+def dc_within_s_epsilon(rows: Rows) -> Verdict:
+    own = read.where(rows["fig11"], grouping=terms.D_C)
+    within = sum(row["imbalance"] <= terms.S_EPSILON for row in own)
     row = read.worst(own, "imbalance")
-    medians = [value <= read.S_EPSILON for value in _table(rows["fig11"], read.D_C).values()]
-    return read.judged(
+    medians = [value <= terms.S_EPSILON for value in _table(rows["fig11"], terms.D_C).values()]
+    return terms.judged(
         within == len(own),
         f"at most s·ε = 0.05 % in {within} of {len(own)} runs, flights among them; in the median of "
         f"the seeds in {sum(medians)} of {len(medians)} settings; worst run "
-        f"{read.percent(row['imbalance'])} ({read.stream(row)}, n = {row['workers']}, seed "
+        f"{terms.percent(row['imbalance'])} ({terms.stream(row)}, n = {row['workers']}, seed "
         f"{row['seed']}; held if all runs).",
-        read.COLLISIONS,
+        terms.COLLISIONS,
     )
 
 
@@ -260,18 +265,18 @@ def dc_within_s_epsilon(rows):
     figures=["fig11"],
     says="CT, whose keys drift, is harder to balance for all methods than WP and TW.",
 )
-def ct_harder_for_all(rows):
+def ct_harder_for_all(rows: Rows) -> Verdict:
     parts, held = [], True
-    for scheme in (read.PKG, *OURS):
+    for scheme in (terms.PKG, *OURS):
         table = _table(rows["fig11"], scheme)
         mean = {
             name: fmean(v for (stream, n), v in table.items() if stream == name and n in LARGE)
             for name in ("WP", "TW", "CT")
         }
         held = held and mean["CT"] > max(mean["WP"], mean["TW"])
-        told = ", ".join(f"{name} {read.percent(value)}" for name, value in mean.items())
-        parts.append(f"{read.SYMBOLS[scheme]} {told}")
-    return read.judged(
+        told = ", ".join(f"{name} {terms.percent(value)}" for name, value in mean.items())
+        parts.append(f"{terms.SYMBOLS[scheme]} {told}")
+    return terms.judged(
         held,
         f"average over n = 20, 50, 100: {'; '.join(parts)} (held if CT is the highest for each).",
         "What decides for PKG is p1, 9.32 % on WP and 3.29 % on CT, and not drift. How CT drifted is "
@@ -286,18 +291,18 @@ def ct_harder_for_all(rows):
     says="On CT the relative performance is as expected: at larger scales D-C works better than PKG, "
     "and W-C better still.",
 )
-def ct_same_order(rows):
-    tables = {s: _table(rows["fig11"], s) for s in (read.PKG, *OURS)}
+def ct_same_order(rows: Rows) -> Verdict:
+    tables = {s: _table(rows["fig11"], s) for s in (terms.PKG, *OURS)}
     ordered = {
-        n: tables[read.PKG]["CT", n] > tables[read.D_C]["CT", n] > tables[read.W_C]["CT", n]
+        n: tables[terms.PKG]["CT", n] > tables[terms.D_C]["CT", n] > tables[terms.W_C]["CT", n]
         for n in LARGE
     }
     told = "; ".join(
         f"n = {n}: "
-        + ", ".join(f"{read.SYMBOLS[s]} {read.percent(t['CT', n])}" for s, t in tables.items())
+        + ", ".join(f"{terms.SYMBOLS[s]} {terms.percent(t['CT', n])}" for s, t in tables.items())
         for n in LARGE
     )
-    return read.judged(
+    return terms.judged(
         all(ordered.values()),
         f"{told} (held if PKG > D-C > W-C at 20, 50 and 100).",
         "The top key has 3.29 %, less than 2/n up to 50 workers: two workers can carry every key "
@@ -314,19 +319,19 @@ def ct_same_order(rows):
     figures=["fig12"],
     says="Overall the imbalance remains relatively stable throughout the simulation.",
 )
-def stable_over_time(rows):
+def stable_over_time(rows: Rows) -> Verdict:
     growth = {}
     for row in rows["fig12"]:
         curve = [point["imbalance"] for point in row["timeline"]]
-        settled = [max(value, read.IDEAL) for value in curve[len(curve) // 10 :]]
-        at = (row["grouping"], read.stream(row), row["workers"])
+        settled = [max(value, terms.IDEAL) for value in curve[len(curve) // 10 :]]
+        at = (row["grouping"], terms.stream(row), row["workers"])
         growth[at] = max(settled) / min(settled)
     (scheme, stream, n), most = max(growth.items(), key=lambda item: item[1])
-    stable = sum(value < read.MAGNITUDE for value in growth.values())
-    return read.judged(
+    stable = sum(value < terms.MAGNITUDE for value in growth.values())
+    return terms.judged(
         stable == len(growth),
         f"after the first tenth the largest imbalance is at most {most:.1f} times the smallest "
-        f"({read.SYMBOLS[scheme]}, {stream}, n = {n}; values below ε count as ε); less than 10 times "
+        f"({terms.SYMBOLS[scheme]}, {stream}, n = {n}; values below ε count as ε); less than 10 times "
         f"in {stable} of {len(growth)} runs, flights among them (held if all).",
     )
 
@@ -338,17 +343,17 @@ def stable_over_time(rows):
     says="D-C and W-C handle larger scales well over time: also in every single stretch of the stream "
     "(ours: the paper looks at I(t) over all messages so far).",
 )
-def worst_window(rows):
-    tables = {s: _table(rows["fig12"], s, "worst_window") for s in (read.PKG, *OURS)}
+def worst_window(rows: Rows) -> Verdict:
+    tables = {s: _table(rows["fig12"], s, "worst_window") for s in (terms.PKG, *OURS)}
     told = "; ".join(
-        f"{read.SYMBOLS[s]} "
+        f"{terms.SYMBOLS[s]} "
         + ", ".join(f"{stream} {v:.2f}" for (stream, n), v in t.items() if n == 100)
         for s, t in tables.items()
     )
     better = [
-        tables[s][at] <= max(tables[read.PKG][at], 1.1) for s in OURS for at in tables[read.PKG]
+        tables[s][at] <= max(tables[terms.PKG][at], 1.1) for s in OURS for at in tables[terms.PKG]
     ]
-    return read.judged(
+    return terms.judged(
         all(better),
         f"largest load ÷ fair load in 20 000 messages, n = 100: {told}; not above PKG's (or 1.1) in "
         f"{sum(better)} of {len(better)} settings (held if all).",

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import pairwise
-from pathlib import Path
 from statistics import fmean
 
-from evenflow_lab.experiments import claim
-from evenflow_lab.experiments.declaration import load_module
+from evenflow_lab.experiments import FigureRows, Rows, Verdict, claim
+from evenflow_lab.experiments import reading as read
+from evenflow_lab.experiments.claims import Row
+from evenflow_lab.papers.two_choices_not_enough import terms
 
-read = load_module(Path(__file__).with_name("reading.py"))
 SHARE = "θn"  #: the field of the grid: θ as a multiple of 1/n
-BOTH = (read.W_C, read.RR)
+SETTING = ("workers", SHARE, "zipf")
+BOTH = (terms.W_C, terms.RR)
 HIGH = 1.6  #: "high skew": the upper fifth of the range of z
 MODEST = 1.4  #: "modest skew": the least of the three of §V-B Q4, of which the text says so
 
 
-def _theta(share):
+def _theta(share: float) -> str:
     return f"{share:g}/n" if share >= 1 else f"1/({1 / share:g}n)"
 
 
-def _setting(row):
+def _setting(row: Row) -> str:
     return f"θ = {_theta(row[SHARE])}, n = {row['workers']}, z = {row['zipf']}"
 
 
@@ -30,7 +32,7 @@ def _setting(row):
     figures=["fig7"],
     says="For both W-C and RR, reducing the threshold θ reduces the imbalance.",
 )
-def lower_threshold_less_imbalance(rows):
+def lower_threshold_less_imbalance(rows: Rows) -> Verdict:
     parts, held = [], True
     for scheme in BOTH:
         own = read.where(rows["fig7"], grouping=scheme)
@@ -39,13 +41,13 @@ def lower_threshold_less_imbalance(rows):
             fmean(r["imbalance"] for r in read.where(own, **{SHARE: share})) for share in shares
         ]
         # Below ε there is nothing left to reduce, only chance.
-        falls = all(b <= a or b <= read.IDEAL for a, b in pairwise(means))
+        falls = all(b <= a or b <= terms.IDEAL for a, b in pairwise(means))
         held = held and falls
         told = ", ".join(
-            f"{_theta(s)}: {read.percent(mean)}" for s, mean in zip(shares, means, strict=True)
+            f"{_theta(s)}: {terms.percent(mean)}" for s, mean in zip(shares, means, strict=True)
         )
-        parts.append(f"{read.SYMBOLS[scheme]} {told}")
-    return read.judged(
+        parts.append(f"{terms.SYMBOLS[scheme]} {told}")
+    return terms.judged(
         held,
         f"averaged over z and n: {'; '.join(parts)} (held if never grows as θ falls, down to ε).",
     )
@@ -57,19 +59,19 @@ def lower_threshold_less_imbalance(rows):
     figures=["fig7"],
     says="For both W-C and RR, increasing the skew increases the imbalance.",
 )
-def skew_adds_imbalance(rows):
+def skew_adds_imbalance(rows: Rows) -> Verdict:
     parts, held = [], True
     for scheme in BOTH:
         own = read.where(rows["fig7"], grouping=scheme)
         skews = read.values(own, "zipf")
         means = [fmean(r["imbalance"] for r in read.where(own, zipf=z)) for z in skews]
-        correlation = read.rank_correlation(list(zip(skews, means, strict=True)))
+        correlation = read.rank_correlation(dict(zip(skews, means, strict=True)))
         held = held and correlation >= 0.8
         parts.append(
-            f"{read.SYMBOLS[scheme]} {read.percent(means[0])} at z = {skews[0]}, "
-            f"{read.percent(means[-1])} at z = {skews[-1]}, rank correlation {correlation:.2f}"
+            f"{terms.SYMBOLS[scheme]} {terms.percent(means[0])} at z = {skews[0]}, "
+            f"{terms.percent(means[-1])} at z = {skews[-1]}, rank correlation {correlation:.2f}"
         )
-    return read.judged(
+    return terms.judged(
         held,
         f"averaged over θ and n: {'; '.join(parts)} (held if rank correlation of at least 0.8).",
         "W-C leaves nothing but chance wherever θ ≤ 1/n, at every skew. At θ = 2/n it is uneven where "
@@ -83,13 +85,13 @@ def skew_adds_imbalance(rows):
     figures=["fig7"],
     says="W-C achieves ideal load balance for any threshold θ ≤ 1/n.",
 )
-def wc_ideal_below_1_over_n(rows):
-    own = [row for row in read.where(rows["fig7"], grouping=read.W_C) if row[SHARE] <= 1]
+def wc_ideal_below_1_over_n(rows: Rows) -> Verdict:
+    own = [row for row in read.where(rows["fig7"], grouping=terms.W_C) if row[SHARE] <= 1]
     row = read.worst(own, "imbalance")
-    good = sum(r["imbalance"] <= read.IDEAL for r in own)
-    return read.judged(
+    good = sum(r["imbalance"] <= terms.IDEAL for r in own)
+    return terms.judged(
         good == len(own),
-        f"at most {read.percent(row['imbalance'])} ({_setting(row)}); at most ε in {good} of "
+        f"at most {terms.percent(row['imbalance'])} ({_setting(row)}); at most ε in {good} of "
         f"{len(own)} settings (held if all; ε = 0.01 %).",
         "At θ = 1/n a key may stay in the tail with almost 1/n of the stream, and two such keys may "
         "share their two workers.",
@@ -103,11 +105,11 @@ def wc_ideal_below_1_over_n(rows):
     says="A threshold of 1/n is enough for W-C to achieve low imbalance in any setting of skew and "
     "scale.",
 )
-def wc_low_at_1_over_n(rows):
-    row = read.worst(read.where(rows["fig7"], grouping=read.W_C, **{SHARE: 1}), "imbalance")
-    return read.judged(
-        row["imbalance"] < read.LOW,
-        f"at most {read.percent(row['imbalance'])} ({_setting(row)}; held if below 0.1 %).",
+def wc_low_at_1_over_n(rows: Rows) -> Verdict:
+    row = read.worst(read.where(rows["fig7"], grouping=terms.W_C, **{SHARE: 1}), "imbalance")
+    return terms.judged(
+        row["imbalance"] < terms.LOW,
+        f"at most {terms.percent(row['imbalance'])} ({_setting(row)}; held if below 0.1 %).",
         "A key may stay in the tail with almost 1/n of the stream, and two such keys may share their "
         "two workers.",
     )
@@ -120,7 +122,7 @@ def wc_low_at_1_over_n(rows):
     says="RR does not reach ideal balance at high skew for all those thresholds: it exhibits a larger "
     "gradient of results than W-C.",
 )
-def rr_not_ideal_at_high_skew(rows):
+def rr_not_ideal_at_high_skew(rows: Rows) -> Verdict:
     spread = {}
     for scheme in BOTH:
         own = [
@@ -130,11 +132,11 @@ def rr_not_ideal_at_high_skew(rows):
         ]
         found = [row["imbalance"] for row in own]
         spread[scheme] = (min(found), max(found))
-    (w_least, w_most), (r_least, r_most) = spread[read.W_C], spread[read.RR]
-    return read.judged(
-        r_most - r_least > w_most - w_least and r_most > read.IDEAL,
-        f"θ ≤ 1/n, z ≥ {HIGH}: RR from {read.percent(r_least)} to {read.percent(r_most)}, W-C from "
-        f"{read.percent(w_least)} to {read.percent(w_most)} (held if RR's range is wider and leaves "
+    (w_least, w_most), (r_least, r_most) = spread[terms.W_C], spread[terms.RR]
+    return terms.judged(
+        r_most - r_least > w_most - w_least and r_most > terms.IDEAL,
+        f"θ ≤ 1/n, z ≥ {HIGH}: RR from {terms.percent(r_least)} to {terms.percent(r_most)}, W-C from "
+        f"{terms.percent(w_least)} to {terms.percent(w_most)} (held if RR's range is wider and leaves "
         "ε).",
     )
 
@@ -147,11 +149,11 @@ def rr_not_ideal_at_high_skew(rows):
     figures=["fig7"],
     says="At larger scales RR starts generating imbalance even under modest levels of skew.",
 )
-def rr_gives_way_earlier_at_scale(rows):
-    own = [row for row in read.where(rows["fig7"], grouping=read.RR) if row[SHARE] <= 1]
+def rr_gives_way_earlier_at_scale(rows: Rows) -> Verdict:
+    own = [row for row in read.where(rows["fig7"], grouping=terms.RR) if row[SHARE] <= 1]
     first = {
         n: min(
-            (row["zipf"] for row in own if row["workers"] == n and row["imbalance"] > read.IDEAL),
+            (row["zipf"] for row in own if row["workers"] == n and row["imbalance"] > terms.IDEAL),
             default=float("inf"),
         )
         for n in read.values(own, "workers")
@@ -159,7 +161,7 @@ def rr_gives_way_earlier_at_scale(rows):
     told = ", ".join(f"n = {n}: {'never' if z == float('inf') else z}" for n, z in first.items())
     few = min(z for n, z in first.items() if n <= 10)
     many = max(z for n, z in first.items() if n >= 50)
-    return read.judged(
+    return terms.judged(
         many <= MODEST and many < few,
         f"θ ≤ 1/n: smallest z with more than ε: {told} (held if on 50 and 100 workers at most "
         f"{MODEST}, and below what it is on 5 and 10).",
@@ -172,20 +174,17 @@ def rr_gives_way_earlier_at_scale(rows):
     figures=["fig7"],
     says="W-C provides better balance than RR at high skew, especially at larger scale.",
 )
-def wc_beats_rr_at_high_skew(rows):
+def wc_beats_rr_at_high_skew(rows: Rows) -> Verdict:
     high = [row for row in rows["fig7"] if row["zipf"] >= HIGH]
-    table = {}
-    for row in high:
-        at = (row["workers"], row[SHARE], row["zipf"])
-        table.setdefault(at, {})[row["grouping"]] = row["imbalance"]
-    better = [pair[read.W_C] <= max(pair[read.RR], read.IDEAL) for pair in table.values()]
+    table = read.pivot(high, SETTING, "grouping", "imbalance")
+    better = [pair[terms.W_C] <= max(pair[terms.RR], terms.IDEAL) for pair in table.values()]
     gap = {
-        n: fmean(p[read.RR] - p[read.W_C] for at, p in table.items() if at[0] == n)
+        n: fmean(p[terms.RR] - p[terms.W_C] for at, p in table.items() if at[0] == n)
         for n in read.values(high, "workers")
     }
-    told = ", ".join(f"n = {n}: {read.percent(value)}" for n, value in gap.items())
+    told = ", ".join(f"n = {n}: {terms.percent(value)}" for n, value in gap.items())
     gaps = list(gap.values())
-    return read.judged(
+    return terms.judged(
         all(better) and gaps[-1] > gaps[0],
         f"z ≥ {HIGH}: W-C is not worse in {sum(better)} of {len(better)} settings; RR's imbalance "
         f"minus W-C's: {told} (held if never worse, and the gap is larger on 100 workers than on 5).",
@@ -201,14 +200,11 @@ def wc_beats_rr_at_high_skew(rows):
     figures=["fig7"],
     says="W-C has the same memory overhead as RR.",
 )
-def wc_and_rr_same_memory(rows):
-    table = {}
-    for row in rows["fig7"]:
-        at = (row["workers"], row[SHARE], row["zipf"])
-        table.setdefault(at, {})[row["grouping"]] = row["replicas"]
-    ratio = {at: pair[read.W_C] / pair[read.RR] for at, pair in table.items()}
+def wc_and_rr_same_memory(rows: Rows) -> Verdict:
+    table = read.pivot(rows["fig7"], SETTING, "grouping", "replicas")
+    ratio = {at: pair[terms.W_C] / pair[terms.RR] for at, pair in table.items()}
     (n, share, z), far = max(ratio.items(), key=lambda item: abs(item[1] - 1))
-    return read.judged(
+    return terms.judged(
         abs(far - 1) <= 0.1,
         f"replicas of W-C ÷ replicas of RR: between {min(ratio.values()):.2f} and "
         f"{max(ratio.values()):.2f}; furthest from 1 at θ = {_theta(share)}, n = {n}, z = {z} (held if "
@@ -224,22 +220,22 @@ def wc_and_rr_same_memory(rows):
     figures=["fig7"],
     says="Most thresholds between 1/(5n) and 2/n provide a satisfactory level of imbalance.",
 )
-def most_thresholds_satisfy(rows):
-    own = [row for row in read.where(rows["fig7"], grouping=read.W_C) if row[SHARE] >= 0.2]
+def most_thresholds_satisfy(rows: Rows) -> Verdict:
+    own = [row for row in read.where(rows["fig7"], grouping=terms.W_C) if row[SHARE] >= 0.2]
     most = {
         share: max(row["imbalance"] for row in read.where(own, **{SHARE: share}))
         for share in read.values(own, SHARE)
     }
-    told = ", ".join(f"θ = {_theta(s)}: {read.percent(value)}" for s, value in most.items())
-    good = sum(value < read.LOW for value in most.values())
-    return read.judged(
+    told = ", ".join(f"θ = {_theta(s)}: {terms.percent(value)}" for s, value in most.items())
+    good = sum(value < terms.LOW for value in most.values())
+    return terms.judged(
         good > len(most) / 2,
         f"W-C's largest imbalance over z and n: {told} (held if below 0.1 % for more than half of "
         "them).",
     )
 
 
-def _loads(rows, scheme):
+def _loads(rows: Rows, scheme: str) -> tuple[list[float], list[float], list[float]]:
     """Head, tail and total load of each worker, the busiest first."""
     own = read.where(rows["fig8"], grouping=scheme)
     parts = {
@@ -250,7 +246,7 @@ def _loads(rows, scheme):
     return parts["head"], parts["tail"], total
 
 
-def _list(loads):
+def _list(loads: Iterable[float]) -> str:
     return " ".join(f"{load:.4f}" for load in loads)
 
 
@@ -260,11 +256,11 @@ def _list(loads):
     figures=["fig8"],
     says="In PKG the most frequent key overloads the two workers that handle it.",
 )
-def pkg_overloads_two_workers(rows):
-    _, _, total = _loads(rows, read.PKG)
+def pkg_overloads_two_workers(rows: Rows) -> Verdict:
+    _, _, total = _loads(rows, terms.PKG)
     fair = 1 / len(total)
-    over = sum(load > fair + read.LOW for load in total)
-    return read.judged(
+    over = sum(load > fair + terms.LOW for load in total)
+    return terms.judged(
         over == 2,
         f"loads {_list(total)} against 1/n = {fair:.4f}: {over} workers above it (held if two).",
     )
@@ -276,12 +272,12 @@ def pkg_overloads_two_workers(rows):
     figures=["fig8"],
     says="W-C mixes head and tail across all workers and achieves ideal load balance.",
 )
-def wc_mixes_head_and_tail(rows):
-    head, tail, total = _loads(rows, read.W_C)
+def wc_mixes_head_and_tail(rows: Rows) -> Verdict:
+    head, tail, total = _loads(rows, terms.W_C)
     away = max(abs(load - 1 / len(total)) for load in total)
-    return read.judged(
-        away <= read.IDEAL and min(head) > 0 and min(tail) > 0,
-        f"head {_list(head)}, tail {_list(tail)}; totals within {read.percent(away)} of 1/n (held if "
+    return terms.judged(
+        away <= terms.IDEAL and min(head) > 0 and min(tail) > 0,
+        f"head {_list(head)}, tail {_list(tail)}; totals within {terms.percent(away)} of 1/n (held if "
         "within ε = 0.01 %, both parts everywhere).",
     )
 
@@ -292,18 +288,18 @@ def wc_mixes_head_and_tail(rows):
     figures=["fig8"],
     says="RR splits the head evenly across the workers but falls short of perfect balance.",
 )
-def rr_splits_head_evenly_only(rows):
-    head, _, total = _loads(rows, read.RR)
+def rr_splits_head_evenly_only(rows: Rows) -> Verdict:
+    head, _, total = _loads(rows, terms.RR)
     uneven, away = max(head) - min(head), max(total) - 1 / len(total)
-    return read.judged(
-        uneven <= read.LOW and away > read.IDEAL,
-        f"head {_list(head)} (range {read.percent(uneven)}), totals {_list(total)}: imbalance "
-        f"{read.percent(away)} (held if range at most 0.1 %, imbalance above ε = 0.01 %).",
+    return terms.judged(
+        uneven <= terms.LOW and away > terms.IDEAL,
+        f"head {_list(head)} (range {terms.percent(uneven)}), totals {_list(total)}: imbalance "
+        f"{terms.percent(away)} (held if range at most 0.1 %, imbalance above ε = 0.01 %).",
     )
 
 
-def _choices(rows):
-    """One row a setting: Figure 9 has three."""
+def _choices(rows: Rows) -> FigureRows:
+    """One row per setting: Figure 9 has three."""
     return read.where(rows["fig9"], which="Min-d")
 
 
@@ -313,18 +309,18 @@ def _choices(rows):
     figures=["fig9"],
     says="The d of D-C is very close to the smallest that matches the balance of W-C, in all cases.",
 )
-def d_close_to_minimum(rows):
+def d_close_to_minimum(rows: Rows) -> Verdict:
     off = {
         (r["workers"], r["zipf"]): (r["picked"] - r["smallest"]) / r["workers"]
         for r in _choices(rows)
     }
     (n, z), far = max(off.items(), key=lambda item: abs(item[1]))
     mean = fmean(abs(value) for value in off.values())
-    return read.judged(
+    return terms.judged(
         abs(far) <= 0.1,
-        f"D-C's d minus the smallest, as a share of n: {read.percent(mean)} away on average, at most "
-        f"{read.percent(far)} (n = {n}, z = {z}; held if within 10 % of n in all settings).",
-        read.COLLISIONS,
+        f"D-C's d minus the smallest, as a share of n: {terms.percent(mean)} away on average, at most "
+        f"{terms.percent(far)} (n = {n}, z = {z}; held if within 10 % of n in all settings).",
+        terms.COLLISIONS,
     )
 
 
@@ -334,17 +330,17 @@ def d_close_to_minimum(rows):
     figures=["fig9"],
     says="In all cases D-C uses a d slightly larger than the minimum.",
 )
-def d_slightly_above_minimum(rows):
+def d_slightly_above_minimum(rows: Rows) -> Verdict:
     own = _choices(rows)
     less = [r for r in own if r["picked"] < r["smallest"]]
     told = ", ".join(
         f"{r['picked']} < {r['smallest']} (n = {r['workers']}, z = {r['zipf']})" for r in less[:4]
     )
     below = sum(r["formula"] < r["smallest"] for r in own)
-    return read.judged(
+    return terms.judged(
         not less,
         f"D-C's d is below the smallest in {len(less)} of {len(own)} settings (d by the formula: in "
         f"{below}){': ' + told if told else ''} (held if in none, equality allowed).",
         "Proposition 4.1 is a necessary condition, a lower bound: a d that satisfies it need not be "
-        "enough, and with some hash functions it is not. " + read.COLLISIONS,
+        "enough, and with some hash functions it is not. " + terms.COLLISIONS,
     )

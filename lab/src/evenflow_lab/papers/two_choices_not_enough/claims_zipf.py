@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from itertools import pairwise
 from math import sqrt
-from pathlib import Path
 from statistics import fmean, median
+from typing import Any
 
-from evenflow_lab.experiments import claim
-from evenflow_lab.experiments.declaration import load_module
+from evenflow_lab.experiments import Rows, Verdict, claim
+from evenflow_lab.experiments import reading as read
+from evenflow_lab.papers.two_choices_not_enough import terms
 
-read = load_module(Path(__file__).with_name("reading.py"))
 TOP_KEY = {"wp": 0.0932, "tw": 0.0267, "ct": 0.0329}  #: p1, Table I
+SETTING = ("keys", "workers", "zipf")
 
 
-def _lower_bound(p1, n, messages):
+def _lower_bound(p1: float, n: int, messages: int) -> float:
     """p1/2 − 1/n, less what five standard deviations of the top key's count can take away."""
     return p1 / 2 - 1 / n - 5 * sqrt(p1 / messages) / 2
 
@@ -25,16 +26,16 @@ def _lower_bound(p1, n, messages):
     figures=["fig3", "fig10", "fig11"],
     says="If p1 > 2/n, PKG's imbalance is at least p1/2 − 1/n.",
 )
-def pkg_lower_bound(rows):
+def pkg_lower_bound(rows: Rows) -> Verdict:
     top = {row["zipf"]: row["p1"] for row in rows["fig3"]}
     points = [
         (top[row["zipf"]], row)
-        for row in read.where(rows["fig10"], grouping=read.PKG, keys=10_000)
+        for row in read.where(rows["fig10"], grouping=terms.PKG, keys=10_000)
         if row["zipf"] in top
     ]
     points += [
         (TOP_KEY[row["workload_name"]], row)
-        for row in read.where(rows["fig11"], grouping=read.PKG)
+        for row in read.where(rows["fig11"], grouping=terms.PKG)
         if row["workload_name"] in TOP_KEY
     ]
     above = [(p1, row) for p1, row in points if p1 > 2 / row["workers"]]
@@ -44,9 +45,9 @@ def pkg_lower_bound(rows):
     ratio = [
         row["imbalance"] / (p1 / 2 - 1 / row["workers"])
         for p1, row in above
-        if p1 / 2 - 1 / row["workers"] > read.LOW
+        if p1 / 2 - 1 / row["workers"] > terms.LOW
     ]
-    return read.judged(
+    return terms.judged(
         all(kept),
         f"kept in {sum(kept)} of {len(kept)} runs with p1 > 2/n (ZF with 10⁴ keys, WP, TW, CT); the "
         f"imbalance is {min(ratio):.3f} to {max(ratio):.3f} times the bound, {median(ratio):.3f} "
@@ -60,17 +61,17 @@ def pkg_lower_bound(rows):
     figures=["fig3", "fig10"],
     says="If p1 ≤ 1/(5n), PKG's imbalance is bounded.",
 )
-def pkg_upper_bound(rows):
+def pkg_upper_bound(rows: Rows) -> Verdict:
     top = {row["zipf"]: row["p1"] for row in rows["fig3"]}
     own = [
         row
-        for row in read.where(rows["fig10"], grouping=read.PKG, keys=10_000)
+        for row in read.where(rows["fig10"], grouping=terms.PKG, keys=10_000)
         if row["zipf"] in top and top[row["zipf"]] <= 1 / (5 * row["workers"])
     ]
     row = read.worst(own, "imbalance")
-    return read.judged(
-        row["imbalance"] < read.LOW,
-        f"at most {read.percent(row['imbalance'])} in {len(own)} runs (n = {row['workers']}, z = "
+    return terms.judged(
+        row["imbalance"] < terms.LOW,
+        f"at most {terms.percent(row['imbalance'])} in {len(own)} runs (n = {row['workers']}, z = "
         f"{row['zipf']}; held if below 0.1 %).",
     )
 
@@ -81,23 +82,27 @@ def pkg_upper_bound(rows):
     figures=["fig10"],
     says="The number of keys does not influence the imbalance.",
 )
-def keys_do_not_matter(rows):
-    table = {}
-    for row in rows["fig10"]:
-        at = (row["grouping"], row["workers"], row["zipf"])
-        table.setdefault(at, {})[row["keys"]] = max(row["imbalance_mean"], read.IDEAL)
-    ratio = {
-        at: max(by.values()) / min(by.values()) for at, by in table.items() if at[0] in read.SYMBOLS
+def keys_do_not_matter(rows: Rows) -> Verdict:
+    points = read.pivot(rows["fig10"], ("grouping", "workers", "zipf"), "keys", "imbalance_mean")
+    table = {
+        at: {keys: max(value, terms.IDEAL) for keys, value in by.items()}
+        for at, by in points.items()
     }
-    alike = sum(value < read.MAGNITUDE for value in ratio.values())
+    ratio = {
+        at: max(by.values()) / min(by.values())
+        for at, by in table.items()
+        if at[0] in terms.SYMBOLS
+    }
+    alike = sum(value < terms.MAGNITUDE for value in ratio.values())
     (scheme, n, z), far = max(ratio.items(), key=lambda item: item[1])
     told = ", ".join(
-        f"{keys} keys: {read.percent(value)}" for keys, value in sorted(table[scheme, n, z].items())
+        f"{keys} keys: {terms.percent(value)}"
+        for keys, value in sorted(table[scheme, n, z].items())
     )
-    return read.judged(
+    return terms.judged(
         alike == len(ratio),
         f"within a factor of 10 over 10⁴ to 10⁶ keys in {alike} of {len(ratio)} settings (values below "
-        f"ε count as ε); at most a factor of {far:.1f}: {read.SYMBOLS[scheme]}, n = {n}, z = {z}: "
+        f"ε count as ε); at most a factor of {far:.1f}: {terms.SYMBOLS[scheme]}, n = {n}, z = {z}: "
         f"{told} (held if all).",
         "For z ≤ 1 the sum of r^−z goes on growing with the number of keys, and p1 falls: with it "
         "PKG's imbalance, which depends on p1. Above z = 1.2 or so p1 hardly depends on the keys, and "
@@ -111,8 +116,8 @@ def keys_do_not_matter(rows):
     figures=["fig10"],
     says="The problem becomes harder as both skew and scale increase.",
 )
-def harder_with_skew_and_scale(rows):
-    own = read.where(rows["fig10"], grouping=read.PKG)
+def harder_with_skew_and_scale(rows: Rows) -> Verdict:
+    own = read.where(rows["fig10"], grouping=terms.PKG)
     by_skew = [
         fmean(r["imbalance_mean"] for r in read.where(own, zipf=z))
         for z in read.values(own, "zipf")
@@ -122,31 +127,27 @@ def harder_with_skew_and_scale(rows):
         for n in read.values(own, "workers")
     ]
     rises = [
-        all(b >= a or b <= read.IDEAL for a, b in pairwise(means)) for means in (by_skew, by_scale)
+        all(b >= a or b <= terms.IDEAL for a, b in pairwise(means)) for means in (by_skew, by_scale)
     ]
-    return read.judged(
+    return terms.judged(
         all(rises),
-        f"PKG averaged over the rest: {read.percent(by_skew[0])} at the lowest z to "
-        f"{read.percent(by_skew[-1])} at z = 2.0; "
+        f"PKG averaged over the rest: {terms.percent(by_skew[0])} at the lowest z to "
+        f"{terms.percent(by_skew[-1])} at z = 2.0; "
         + ", ".join(
-            f"n = {n}: {read.percent(v)}"
+            f"n = {n}: {terms.percent(v)}"
             for n, v in zip(read.values(own, "workers"), by_scale, strict=True)
         )
         + " (held if never falls along either).",
     )
 
 
-def _second(pair):
+def _second(pair: tuple[object, float]) -> float:
     return pair[1]
 
 
-def _settings(rows):
+def _settings(rows: Rows) -> dict[tuple[Any, ...], dict[str, float]]:
     """(keys, workers, zipf) → scheme → average imbalance."""
-    table = {}
-    for row in rows["fig10"]:
-        at = (row["keys"], row["workers"], row["zipf"])
-        table.setdefault(at, {})[row["grouping"]] = row["imbalance_mean"]
-    return table
+    return read.pivot(rows["fig10"], SETTING, "grouping", "imbalance_mean")
 
 
 @claim(
@@ -155,16 +156,16 @@ def _settings(rows):
     figures=["fig10"],
     says="W-C is the best performer and keeps the imbalance constantly low in every setting.",
 )
-def wc_best_and_constantly_low(rows):
+def wc_best_and_constantly_low(rows: Rows) -> Verdict:
     table = _settings(rows)
     best = [
-        all(at[read.W_C] <= max(at[s], read.IDEAL) for s in (read.PKG, read.D_C, read.RR))
+        all(at[terms.W_C] <= max(at[s], terms.IDEAL) for s in (terms.PKG, terms.D_C, terms.RR))
         for at in table.values()
     ]
-    most = max(at[read.W_C] for at in table.values())
-    return read.judged(
-        all(best) and most < read.LOW,
-        f"W-C is at most {read.percent(most)}; the best, or below ε, in {sum(best)} of {len(best)} "
+    most = max(at[terms.W_C] for at in table.values())
+    return terms.judged(
+        all(best) and most < terms.LOW,
+        f"W-C is at most {terms.percent(most)}; the best, or below ε, in {sum(best)} of {len(best)} "
         "settings (held if below 0.1 %, and all).",
     )
 
@@ -175,20 +176,20 @@ def wc_best_and_constantly_low(rows):
     figures=["fig10"],
     says="D-C and RR perform similarly.",
 )
-def dc_and_rr_similar(rows):
+def dc_and_rr_similar(rows: Rows) -> Verdict:
     ratio = {
-        at: max(by[read.D_C], read.IDEAL) / max(by[read.RR], read.IDEAL)
+        at: max(by[terms.D_C], terms.IDEAL) / max(by[terms.RR], terms.IDEAL)
         for at, by in _settings(rows).items()
     }
-    alike = sum(1 / read.MAGNITUDE < value < read.MAGNITUDE for value in ratio.values())
+    alike = sum(1 / terms.MAGNITUDE < value < terms.MAGNITUDE for value in ratio.values())
     ends = (min(ratio.items(), key=_second), max(ratio.items(), key=_second))
     least, most = (f"{v:.2g} (n = {n}, z = {z}, {keys} keys)" for (keys, n, z), v in ends)
-    return read.judged(
+    return terms.judged(
         alike == len(ratio),
         f"D-C's imbalance is {least} to {most} times RR's, values below ε counting as ε; within a "
         f"factor of 10 in {alike} of {len(ratio)} settings (held if all).",
         "RR is the worse on few workers at high skew, where the tail has too few keys to fill what the "
-        "head leaves; D-C is the worse where its hashes collide. " + read.COLLISIONS,
+        "head leaves; D-C is the worse where its hashes collide. " + terms.COLLISIONS,
     )
 
 
@@ -198,17 +199,17 @@ def dc_and_rr_similar(rows):
     figures=["fig10"],
     says="D-C and RR keep the imbalance much lower than PKG for larger values of skew and scale.",
 )
-def dc_and_rr_much_below_pkg(rows):
+def dc_and_rr_much_below_pkg(rows: Rows) -> Verdict:
     large = {at: by for at, by in _settings(rows).items() if at[1] >= 50 and at[2] >= 1.2}
     factor = {
-        (s, *at): by[read.PKG] / by[s] for at, by in large.items() for s in (read.D_C, read.RR)
+        (s, *at): by[terms.PKG] / by[s] for at, by in large.items() for s in (terms.D_C, terms.RR)
     }
     (scheme, keys, n, z), least = min(factor.items(), key=lambda item: item[1])
-    return read.judged(
-        least >= read.MAGNITUDE,
+    return terms.judged(
+        least >= terms.MAGNITUDE,
         f"n ≥ 50, z ≥ 1.2: PKG's imbalance is at least {least:.0f} times as large "
-        f"({read.SYMBOLS[scheme]}, n = {n}, z = {z}, {keys} keys), {median(factor.values()):.0f} times "
-        "typically (held if at least 10 times in every setting).",
+        f"({terms.SYMBOLS[scheme]}, n = {n}, z = {z}, {keys} keys), {median(factor.values()):.0f} "
+        "times typically (held if at least 10 times in every setting).",
     )
 
 
@@ -218,18 +219,15 @@ def dc_and_rr_much_below_pkg(rows):
     figures=["fig10"],
     says="D-C does so at a fraction of the cost of RR.",
 )
-def dc_cheaper_than_rr(rows):
-    table = {}
-    for row in rows["fig10"]:
-        if row["workers"] >= 50 and row["zipf"] >= 0.8:
-            at = (row["keys"], row["workers"], row["zipf"])
-            table.setdefault(at, {})[row["grouping"]] = row["replicas"]
+def dc_cheaper_than_rr(rows: Rows) -> Verdict:
+    skewed = [row for row in rows["fig10"] if row["workers"] >= 50 and row["zipf"] >= 0.8]
+    table = read.pivot(skewed, SETTING, "grouping", "replicas")
     extra = {
-        at: (by[read.D_C] - by[read.PKG]) / max(by[read.RR] - by[read.PKG], 1)
+        at: (by[terms.D_C] - by[terms.PKG]) / max(by[terms.RR] - by[terms.PKG], 1)
         for at, by in table.items()
     }
     (keys, n, z), most = max(extra.items(), key=_second)
-    return read.judged(
+    return terms.judged(
         most < 1,
         f"n ≥ 50, z ≥ 0.8: replicas beyond PKG's are {min(extra.values()):.2f} to {most:.2f} times "
         f"RR's (most at n = {n}, z = {z}, {keys} keys), {median(extra.values()):.2f} typically "
@@ -245,14 +243,14 @@ def dc_cheaper_than_rr(rows):
     figures=["fig10"],
     says="A single threshold is sufficient for most settings.",
 )
-def single_threshold_suffices(rows):
+def single_threshold_suffices(rows: Rows) -> Verdict:
     parts, held = [], True
-    for scheme in (read.D_C, read.W_C):
+    for scheme in (terms.D_C, terms.W_C):
         own = read.where(rows["fig10"], grouping=scheme)
-        low = sum(row["imbalance_mean"] < read.LOW for row in own)
+        low = sum(row["imbalance_mean"] < terms.LOW for row in own)
         held = held and low > len(own) / 2
-        parts.append(f"{read.SYMBOLS[scheme]} {low} of {len(own)}")
-    return read.judged(
+        parts.append(f"{terms.SYMBOLS[scheme]} {low} of {len(own)}")
+    return terms.judged(
         held,
         f"settings with less than 0.1 % at θ = 1/(5n): {', '.join(parts)} (held if more than half).",
     )

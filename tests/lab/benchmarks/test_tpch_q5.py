@@ -10,7 +10,7 @@ import pytest
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
-EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "tpch_q5.py"
+EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "tpch_q5.py"
 
 
 @pytest.fixture(scope="module")

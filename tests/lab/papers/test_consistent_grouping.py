@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import doctest
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +12,11 @@ import pytest
 import evenflow_lab
 from evenflow_lab.experiments import Paper, Verdict, expand, judge, load_paper, plan, run_cell
 from evenflow_lab.experiments.claims import claims_of
-from evenflow_lab.experiments.declaration import load_module
+from evenflow_lab.papers.consistent_grouping import analysis, measures
 
 pytestmark = pytest.mark.slow
 
 FOLDER = Path(evenflow_lab.__file__).parent / "papers" / "consistent_grouping"
-reading = load_module(FOLDER / "reading.py")
-analysis = load_module(FOLDER / "analysis.py")
 
 
 @pytest.fixture(scope="module")
@@ -118,7 +117,7 @@ def _over_time(grouping: str, queues: list[float], **more: Any) -> dict:
 def _held(paper: Paper, id: str, **rows: list[dict]) -> bool | None:
     [function] = [one.function for one in claims_of(paper) if one.id == id]
     verdict: Verdict = function(rows)
-    assert "Test: " in verdict.measured
+    assert "held if" in verdict.measured
     return verdict.held
 
 
@@ -195,8 +194,8 @@ def test_virtual_workers_are_judged_by_the_median_of_their_seeds(paper: Paper) -
 
 def test_settling_is_the_first_moment_at_half_the_first_difference() -> None:
     row = _over_time("consistent", [10.0] * 30 + [4.0] * 70)
-    assert reading.settled_after(row, window=1) == 0.3
-    assert reading.settled_after(_over_time("consistent", [10.0] * 10)) == 1.0
+    assert measures.settled_after(row, window=1) == 0.3
+    assert measures.settled_after(_over_time("consistent", [10.0] * 10)) == 1.0
 
 
 # --- a tiny real run ----------------------------------------------------------------------------
@@ -279,3 +278,9 @@ def test_the_widest_key_is_counted_by_hand() -> None:
     assert row["widest"] in (7, 8)
     assert row["keys_on_all"] == 0
     assert row["widest_share"] == row["widest"] / 10
+
+
+def test_the_helpers_examples_run() -> None:
+    failed, attempted = doctest.testmod(measures)
+    assert attempted
+    assert not failed

@@ -356,10 +356,12 @@ def test_spark_writes_the_same_tables(spark, run, tmp_path):
 
 def test_the_wheel_ships_the_papers(tmp_path, monkeypatch):
     build = pytest.importorskip("hatchling.build")
-    monkeypatch.chdir(ROOT)
+    monkeypatch.chdir(ROOT / "lab")
     with zipfile.ZipFile(tmp_path / build.build_wheel(str(tmp_path))) as wheel:
-        shipped = {name for name in wheel.namelist() if name.startswith("evenflow/papers/")}
-    declared = {f"evenflow/{path.relative_to(ROOT)}" for path in ROOT.glob("papers/*/paper.toml")}
+        shipped = set(wheel.namelist())
+    papers = (ROOT / "lab" / "src").glob("evenflow_lab/papers/*/paper.toml")
+    declared = {str(path.relative_to(ROOT / "lab" / "src")) for path in papers}
     assert declared
     assert declared <= shipped
     assert {name.replace("paper.toml", "claims.py") for name in declared} <= shipped
+    assert "evenflow_lab/report/page.css" in shipped

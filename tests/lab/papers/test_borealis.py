@@ -1,6 +1,5 @@
 """The declarations and the claims of the paper on load distribution in Borealis."""
 
-import doctest
 from pathlib import Path
 
 import pytest
@@ -9,15 +8,13 @@ import evenflow_lab
 from evenflow_lab.cli.reproduction import Reproduction
 from evenflow_lab.experiments import expand, figure_rows, judge, load_paper, plan, run_cell
 from evenflow_lab.experiments.claims import claims_of
-from evenflow_lab.experiments.declaration import load_module
 from evenflow_lab.experiments.store import digest
+from evenflow_lab.papers.borealis import analysis
 
 pytestmark = pytest.mark.slow
 
 FOLDER = Path(evenflow_lab.__file__).parent / "papers" / "borealis"
 PAPER = load_paper(FOLDER)
-ANALYSIS = load_module(FOLDER / "analysis.py")
-READING = load_module(FOLDER / "reading.py")
 
 # figure → cells of a quick and of a full run
 CELLS = {
@@ -233,18 +230,12 @@ def test_a_few_real_cells_reach_the_claims(rows):
         assert asked[figure.id] <= set(theirs[0]), figure.id
 
 
-def test_the_helpers_examples_run():
-    failed, attempted = doctest.testmod(READING)
-    assert attempted
-    assert not failed
-
-
 # --- what is run ----------------------------------------------------------------------------------
 
 
 def test_the_bound_is_below_every_plan_of_the_same_streams():
     common = {"level": 0.8, "settle": 0.0, "duration": 10.0, "seed": 1}
-    bound, plan_of = (ANALYSIS.placed_once(name, **common) for name in ("MINIMUM", "COR-GLB"))
+    bound, plan_of = (analysis.placed_once(name, **common) for name in ("MINIMUM", "COR-GLB"))
     assert 0 < bound["deviation"] <= plan_of["deviation"]
     assert bound["deviation"] == pytest.approx(plan_of["minimum"])
     assert bound["window_deviation"] == pytest.approx(plan_of["window_minimum"])
@@ -253,12 +244,12 @@ def test_the_bound_is_below_every_plan_of_the_same_streams():
 
 def test_moves_of_the_first_placement_do_not_count_after_an_increase():
     common = {"before": 0.5, "after": 0.8, "calm": 2.0, "duration": 3.0, "seed": 1}
-    row = ANALYSIS.after_increase("COR-GLB", 10, "scaled", **common)
+    row = analysis.after_increase("COR-GLB", 10, "scaled", **common)
     assert 0 <= row["load_moved"] < 5  # the placement itself moves nearly all of 10
 
 
 def test_plans_of_figure_1_are_what_they_are_called():
-    rows = {plan: ANALYSIS.two_plans(plan, 0.8, 20.0, seed=1) for plan in ("connected", "cut")}
+    rows = {plan: analysis.two_plans(plan, 0.8, 20.0, seed=1) for plan in ("connected", "cut")}
     assert rows["cut"]["latency_ms"] < rows["connected"]["latency_ms"]
     assert rows["connected"]["correlation"] < -0.8
     assert rows["cut"]["deviation"] < rows["connected"]["deviation"] / 2

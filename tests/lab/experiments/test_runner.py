@@ -259,7 +259,7 @@ def test_a_users_scheme_that_fails_is_the_users_to_mend(mine):
 
 @pytest.mark.spark
 def test_spark_gives_what_processes_give(spark, mine):
-    from evenflow_lab.experiments.spark_cells import run_on_spark
+    from evenflow_lab.cli.spark_cells import run_on_spark
 
     cells = [{**ROUTING, "seed": seed} for seed in range(3)]
     cells.append(
@@ -275,7 +275,7 @@ def test_spark_gives_what_processes_give(spark, mine):
 
 @pytest.mark.spark
 def test_spark_hands_on_a_refusal_in_one_line(spark):
-    from evenflow_lab.experiments.spark_cells import run_on_spark
+    from evenflow_lab.cli.spark_cells import run_on_spark
 
     with pytest.raises(InputError, match=r"^no-such on zipf, 10 workers: no grouping scheme"):
         list(run_on_spark([{**ROUTING, "grouping": "no-such"}], run_and_time))

@@ -12,15 +12,13 @@ from evenflow.simulator import simulate
 from evenflow.simulator.workloads import Zipf
 from evenflow_lab.experiments import expand, figure_rows, judge, load_paper, plan, run_cell
 from evenflow_lab.experiments.claims import claims_of
-from evenflow_lab.experiments.declaration import load_module
 from evenflow_lab.experiments.store import digest
+from evenflow_lab.papers.two_choices_not_enough import analysis, terms
 
 pytestmark = pytest.mark.slow
 
 FOLDER = Path(evenflow_lab.__file__).parent / "papers" / "two_choices_not_enough"
 PAPER = load_paper(FOLDER)
-ANALYSIS = load_module(FOLDER / "analysis.py")
-READING = load_module(FOLDER / "reading.py")
 
 # figure → cells of a quick and of a full run
 CELLS = {
@@ -317,14 +315,14 @@ def test_a_few_real_cells_reach_the_claims(rows):
 
 
 def test_the_helpers_examples_run():
-    failed, attempted = doctest.testmod(READING)
+    failed, attempted = doctest.testmod(terms)
     assert attempted
     assert not failed
 
 
 @pytest.mark.parametrize(("zipf", "workers"), [(0.8, 50), (1.4, 100), (2.0, 50)])
 def test_all_prefixes_give_the_d_of_the_scheme(zipf, workers):
-    row = ANALYSIS.needed_choices(zipf, workers, keys=10_000, epsilon=1e-4)
+    row = analysis.needed_choices(zipf, workers, keys=10_000, epsilon=1e-4)
     shares = Zipf(zipf, 10_000).probabilities()
     head = shares[shares >= 1 / (5 * workers)]
     assert row["d"] == row["d_all_prefixes"] == find_optimal_choices(head, workers, 1e-4)
@@ -334,7 +332,7 @@ def test_all_prefixes_give_the_d_of_the_scheme(zipf, workers):
 def test_memory_by_formula_is_expected_least_frequency():
     """Against frequencies drawn at random: PKG's min(f, 2) and SG's min(f, n), summed."""
     stream = Zipf(1.4, 1_000, 5_000, seed=3)
-    rows = ANALYSIS.memory(1.4, 20, 1_000, 2_000, 5_000, epsilon=1e-4, sources=1, seed=3)
+    rows = analysis.memory(1.4, 20, 1_000, 2_000, 5_000, epsilon=1e-4, sources=1, seed=3)
     row = rows[0]
     drawn = np.random.default_rng(1).multinomial(5_000, stream.probabilities(), size=200)
     assert row["memory_pkg"] == pytest.approx(np.minimum(drawn, 2).sum(axis=1).mean(), rel=0.01)
@@ -342,7 +340,7 @@ def test_memory_by_formula_is_expected_least_frequency():
 
 
 def test_counted_memory_is_the_simulators():
-    rows = ANALYSIS.memory(1.4, 20, 1_000, 2_000, 5_000, epsilon=1e-4, sources=2, seed=3)
+    rows = analysis.memory(1.4, 20, 1_000, 2_000, 5_000, epsilon=1e-4, sources=2, seed=3)
     counted = {row["grouping"]: row for row in rows if row["how"] == "simulated"}
     stream = Zipf(1.4, 1_000, 2_000, seed=3)
     for scheme in ("d-choices", "w-choices"):
@@ -351,7 +349,7 @@ def test_counted_memory_is_the_simulators():
 
 
 def test_head_and_tail_add_up_to_the_stream():
-    rows = ANALYSIS.head_and_tail("w-choices", 2.0, 5, 1_000, 20_000, sources=2, seed=1)
+    rows = analysis.head_and_tail("w-choices", 2.0, 5, 1_000, 20_000, sources=2, seed=1)
     assert sum(row["load"] for row in rows) == pytest.approx(1)
     totals = [sum(row["load"] for row in rows if row["worker"] == w) for w in range(1, 6)]
     stream = Zipf(2.0, 1_000, 20_000, seed=1)
@@ -361,7 +359,7 @@ def test_head_and_tail_add_up_to_the_stream():
 
 def test_smallest_choices_is_the_first_of_all_that_reaches_the_goal():
     """No d that is skipped because the top key is too heavy for it would have done."""
-    found = ANALYSIS.smallest_choices(1.6, 10, 1_000, 30_000, epsilon=1e-3, sources=2, seed=1)
+    found = analysis.smallest_choices(1.6, 10, 1_000, 30_000, epsilon=1e-3, sources=2, seed=1)
     stream = Zipf(1.6, 1_000, 30_000, seed=1)
     reached = [
         d

@@ -1,6 +1,5 @@
 """The declarations and the claims of the paper on workload skewness and variance."""
 
-import doctest
 from pathlib import Path
 
 import pytest
@@ -10,8 +9,8 @@ from evenflow.planning.protocol import Constraints
 from evenflow_lab.cli.reproduction import Reproduction
 from evenflow_lab.experiments import expand, figure_rows, judge, load_paper, plan, run_cell
 from evenflow_lab.experiments.claims import claims_of
-from evenflow_lab.experiments.declaration import load_module
 from evenflow_lab.experiments.store import digest
+from evenflow_lab.papers.skewness_and_variance import analysis
 from evenflow_lab.simulators.replanning import replan
 from evenflow_lab.workloads import Fluctuating
 
@@ -19,8 +18,6 @@ pytestmark = pytest.mark.slow
 
 FOLDER = Path(evenflow_lab.__file__).parent / "papers" / "skewness_and_variance"
 PAPER = load_paper(FOLDER)
-ANALYSIS = load_module(FOLDER / "analysis.py")
-READING = load_module(FOLDER / "reading.py")
 
 # figure → cells of a quick and of a full run
 CELLS = {
@@ -282,17 +279,11 @@ def test_a_few_real_cells_reach_the_claims(rows):
     assert len(judge(PAPER, real)) == len(claims_of(PAPER))
 
 
-def test_the_helpers_examples_run():
-    failed, attempted = doctest.testmod(READING)
-    assert attempted
-    assert not failed
-
-
 # --- what is run ----------------------------------------------------------------------------------
 
 
 def test_a_row_is_a_run_of_the_planner():
-    row = ANALYSIS.replanned(
+    row = analysis.replanned(
         "mixed", 5, 500, theta=0.1, table_limit=30, window=2, intervals=3, beta=1.2, **COMMON
     )
     stream = Fluctuating(0.85, 500, 1.0, 5_000, 5, 5_000, seed=1)
@@ -305,7 +296,7 @@ def test_a_row_is_a_run_of_the_planner():
 
 def test_hashed_loads_are_a_cumulative_distribution():
     setting = {"varied": "workers", "workers": 5, "keys": 500}
-    rows = ANALYSIS.hashed(setting, intervals=4, **COMMON)
+    rows = analysis.hashed(setting, intervals=4, **COMMON)
     assert [row["percentile"] for row in rows] == [20, 40, 60, 80, 100]
     loads = [row["load"] for row in rows]
     assert loads == sorted(loads)
@@ -316,7 +307,7 @@ def test_hashed_loads_are_a_cumulative_distribution():
 
 def test_a_growing_table_is_read_after_1_2_4_plans():
     common = {**COMMON, "workers": 5, "keys": 500, "window": 1}
-    rows = ANALYSIS.growing_table(0.05, plans=20, **common)
+    rows = analysis.growing_table(0.05, plans=20, **common)
     assert [row["adjustments"] for row in rows] == [1, 2, 4, 8, 16]
     stream = Fluctuating(0.85, 500, 1.0, 5_000, 5, 5_000, seed=1)
     run = replan("min-mig", stream, Constraints(5, 0.05, 500), 1, 80, plans=20)
@@ -328,7 +319,7 @@ def test_a_growing_table_is_read_after_1_2_4_plans():
 
 def test_discretized_has_a_row_a_degree_and_the_original_beside():
     common = {**COMMON, "workers": 5, "keys": 500, "theta": 0.08, "table_limit": 100}
-    rows = ANALYSIS.discretized([1, 16], window=1, intervals=3, **common)
+    rows = analysis.discretized([1, 16], window=1, intervals=3, **common)
     assert [row["degree"] for row in rows] == [1, 16]
     assert len({row["original_ms"] for row in rows}) == 1
     assert rows[0]["load_error_max"] == 0

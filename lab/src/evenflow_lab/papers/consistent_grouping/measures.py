@@ -1,57 +1,30 @@
-"""How the claims read rows: choosing them, following them over time, and telling what was measured."""
+"""What the claims read off a row: imbalance, memory, and how they went over time."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from itertools import pairwise
+from collections.abc import Callable, Iterable
 from statistics import fmean
 from typing import Any
 
-from evenflow_lab.experiments import Verdict
+from evenflow_lab.experiments import FigureRows, reading
+from evenflow_lab.experiments.claims import Row
+from evenflow_lab.experiments.reading import number, rising
+from evenflow_lab.papers.consistent_grouping.terms import EPSILON, SYMBOLS, UTILISATION
 
-Row = Any
-Rows = Sequence[Any]
-
-# The paper's own numbers, from which every threshold is taken that its words do not give.
-EPSILON = 0.01  #: the slack of PoRC, CH and CG, §VII-B
-NEARLY_OPTIMAL = (
-    2.0  #: "nearly optimal memory overhead by allowing at most two workers per key", §VI-B
-)
-BAND = 0.10  #: between idle at 0.75 and busy at 0.85, §VII-A: what CG does not even try to even out
-CLOSE = 1.1  #: "close", "very similar": a tenth
-SAME_ON_LOG_AXIS = 2.0  #: "almost the same on a log scale": a factor of two is 0.3 of a decade
-MAGNITUDE = 10.0  #: "very low", "high": told apart by an order of magnitude
-
-KG, PKG, POTC, SG = "key", "partial-key", "two-choices", "shuffle"
-PORC, PORC_0 = "random-choices", "random-choices:patience=0"
-CH, CH_0 = "bounded-hashing", "bounded-hashing:patience=0"
-CG, CG_0 = "consistent", "consistent:patience=0"
-CG_100, CG_100_0 = "consistent:virtual=100", "consistent:virtual=100,patience=0"
-BOUNDED = (PORC, PORC_0, CH, CH_0, CG, CG_0)
-SYMBOLS = {
-    KG: "KG", PKG: "PKG", POTC: "PoTC", SG: "SG", PORC: "PoRC", PORC_0: "PoRC₀", CH: "CH",
-    CH_0: "CH₀", CG: "CG", CG_0: "CG₀", CG_100: "CG", CG_100_0: "CG₀",
-}  # fmt: skip
-
-QUEUE, LATENCY, UTILISATION = "queue_difference", "latency_difference", "utilisation_difference"
-WORDS = {QUEUE: "queue", LATENCY: "latency", UTILISATION: "utilisation"}
+Measure = Callable[[Row], float]
 
 
-def where(rows: Rows, **fields: Any) -> list[Row]:
+def where(rows: FigureRows, **fields: Any) -> list[Row]:
     """The rows with these values, without runs on other data than the paper's.
 
     Example:
         >>> where([{"workers": 5}, {"workers": 10}, {"workers": 5, "extra": True}], workers=5)
         [{'workers': 5}]
     """
-    return [
-        row
-        for row in rows
-        if not row.get("extra") and all(row.get(name) == want for name, want in fields.items())
-    ]
+    return reading.where([row for row in rows if not row.get("extra")], **fields)
 
 
-def one(rows: Rows, **fields: Any) -> Row:
+def one(rows: FigureRows, **fields: Any) -> Row:
     """The only row with these values."""
     found = where(rows, **fields)
     if len(found) != 1:
@@ -59,23 +32,23 @@ def one(rows: Rows, **fields: Any) -> Row:
     return found[0]
 
 
-def values(rows: Rows, name: str) -> list[Any]:
+def values(rows: FigureRows, name: str) -> list[Any]:
     """The values of a field, each once, in ascending order."""
-    return sorted({row[name] for row in where(rows) if row.get(name) is not None})
+    return reading.values(where(rows), name)
 
 
-def has(rows: Rows, *groupings: str) -> list[str]:
+def has(rows: FigureRows, *groupings: str) -> list[str]:
     """Those of the schemes that the rows have."""
     present = {row["grouping"] for row in where(rows)}
     return [grouping for grouping in groupings if grouping in present]
 
 
-def chosen(rows: Rows, *groupings: str) -> list[Row]:
+def chosen(rows: FigureRows, *groupings: str) -> list[Row]:
     """The rows of these schemes."""
     return [row for row in where(rows) if row["grouping"] in groupings]
 
 
-def beside(rows: Rows, row: Row, grouping: str) -> Row:
+def beside(rows: FigureRows, row: Row, grouping: str) -> Row:
     """The row of another scheme at the same point of the grid."""
     point = {name: row[name] for name in ("workers", "zipf") if name in row}
     return one(rows, grouping=grouping, **point)
@@ -83,7 +56,7 @@ def beside(rows: Rows, row: Row, grouping: str) -> Row:
 
 def symbol(row: Row) -> str:
     """The scheme as the paper calls it; ₀ marks capacities renewed at every message."""
-    return SYMBOLS.get(row["grouping"], row["grouping"])
+    return SYMBOLS.get(row["grouping"], str(row["grouping"]))
 
 
 def relative(row: Row) -> float:
@@ -107,11 +80,11 @@ def excess(row: Row) -> float:
 
 
 def memory(row: Row) -> float:
-    """Replicas a key: memory relative to that of KG."""
+    """Replicas per key: memory relative to that of KG."""
     return float(row["replicas"] / row["distinct_keys"])
 
 
-def extreme(rows: Iterable[Row], measure: Callable[[Row], float], least: bool = False) -> str:
+def extreme(rows: Iterable[Row], measure: Measure, least: bool = False) -> str:
     """`PoRC 0.0099 (n = 100, z = 1.4)`: the largest (or least) of a measure and where it was."""
     row = (min if least else max)(rows, key=measure)
     return f"{symbol(row)} {number(measure(row))} ({place(row)})"
@@ -131,18 +104,7 @@ def place(row: Row) -> str:
     return ", ".join([*shown, *([row["arrivals"]] if row.get("arrivals") else [])])
 
 
-def number(value: float) -> str:
-    """
-    Example:
-        >>> number(0.012345), number(1234567), number(12.3456), number(0)
-        ('0.0123', '1,234,567', '12.3', '0')
-    """
-    if value == 0:
-        return "0"
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
-
-
-def over(rows: Rows, name: str, measure: Callable[[Row], float]) -> str:
+def over(rows: FigureRows, name: str, measure: Measure) -> str:
     """A measure over a field of the grid, for each scheme: `KG 4.3, 8.8, 46 (n = 50, 100, 500)`."""
     parts = []
     for grouping in dict.fromkeys(row["grouping"] for row in rows):
@@ -150,16 +112,6 @@ def over(rows: Rows, name: str, measure: Callable[[Row], float]) -> str:
         parts.append(f"{symbol(chosen[0])} {', '.join(number(measure(row)) for row in chosen)}")
     points = ", ".join(f"{value:g}" for value in values(rows, name))
     return f"{'; '.join(parts)} (at {points})"
-
-
-def rising(numbers: Sequence[float]) -> bool:
-    """Is each above the one before it?
-
-    Example:
-        >>> rising([1, 2, 5]), rising([1, 1])
-        (True, False)
-    """
-    return all(a < b for a, b in pairwise(numbers))
 
 
 def series(row: Row, column: str) -> list[float]:
@@ -208,13 +160,8 @@ def hours(share: float) -> str:
     return f"{24 * share:.1f} h"
 
 
-def day(rows: Rows, column: str) -> str:
+def day(rows: FigureRows, column: str) -> str:
     """Means over the stream, each scheme and arrival curve: `KG 772,828 (hourly)`."""
     return ", ".join(
         f"{symbol(row)} {number(mean_over(row, column))} ({row['arrivals']})" for row in rows
     )
-
-
-def judged(held: Any, measured: str, test: str, why_not: str = "") -> Verdict:
-    """A verdict with its test; it explains itself where the claim did not hold."""
-    return Verdict(bool(held), f"{measured}. Test: {test}.", "" if held else why_not)

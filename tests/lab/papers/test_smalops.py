@@ -1,6 +1,5 @@
 """The declarations and the claims of the paper on SMALOPS."""
 
-import doctest
 import json
 import shutil
 from pathlib import Path
@@ -13,16 +12,14 @@ from evenflow.simulator.hot_key_gateway import make_scheme
 from evenflow_lab.cli.reproduction import Reproduction
 from evenflow_lab.experiments import expand, figure_rows, judge, load_paper, plan, run_cell
 from evenflow_lab.experiments.claims import claims_of
-from evenflow_lab.experiments.declaration import load_module
 from evenflow_lab.experiments.store import digest
+from evenflow_lab.papers.smalops import analysis, broker
 from evenflow_lab.simulators.partitioned_log import PERCENTILES
 
 pytestmark = pytest.mark.slow
 
 FOLDER = Path(evenflow_lab.__file__).parent / "papers" / "smalops"
 PAPER = load_paper(FOLDER)
-ANALYSIS = load_module(FOLDER / "analysis.py")
-READING = load_module(FOLDER / "reading.py")
 
 # figure → cells of a quick and of a full run
 CELLS = {
@@ -156,8 +153,8 @@ def test_the_paper_is_run_when_none_is_named():
 
 
 def test_settings_are_the_papers():
-    assert (ANALYSIS.S, ANALYSIS.V, ANALYSIS.KEYS) == (1.1, 2.72, 28_000_000)
-    assert ANALYSIS.INTERVAL == 10.0
+    assert (analysis.S, analysis.V, analysis.KEYS) == (1.1, 2.72, 28_000_000)
+    assert analysis.INTERVAL == 10.0
     assert PAPER.figure("fig8").grid["service_us"][0] == 10
     assert PAPER.figure("fig8").grid["service_us"][-1] == 50
     assert PAPER.figure("fig10").parameters["service_ms"] == 20
@@ -180,7 +177,7 @@ def test_every_claim_is_judged_and_says_numbers(rows):
     for entry in ledger:
         if entry.held is None:
             assert entry.id.startswith("broker-")
-            assert "evenflow_lab.benchmarks.smalops_broker" in entry.why
+            assert "evenflow bench smalops-broker" in entry.why
             continue
         assert any(character.isdigit() for character in entry.measured), entry.id
         assert "held if" in entry.measured, entry.id
@@ -303,11 +300,8 @@ def test_kafkas_tail_that_does_not_grow_is_seen():
 
 
 def test_a_measurement_that_is_not_there_is_said_with_the_command(monkeypatch):
-    broker = load_module(FOLDER / "broker.py")
     monkeypatch.setitem(broker.SAVED, "sweeps", "no-such-file.json")
-    with pytest.raises(
-        InputError, match=r"python -m evenflow_lab.benchmarks\.smalops_broker --sweeps --save"
-    ):
+    with pytest.raises(InputError, match=r"evenflow bench smalops-broker --sweeps --save"):
         broker.broker_by_service("key")
 
 
@@ -337,29 +331,23 @@ def test_a_few_real_cells_reach_the_claims(rows):
     assert len(judge(PAPER, real)) == len(claims_of(PAPER))
 
 
-def test_the_helpers_examples_run():
-    failed, attempted = doctest.testmod(READING)
-    assert attempted
-    assert not failed
-
-
 # --- what is run ----------------------------------------------------------------------------------
 
 
 def test_the_busiest_partition_is_as_busy_as_the_setting_says():
-    [row, _] = ANALYSIS.beside_hashing(50, 8, 0.3, 30, 1)
+    [row, _] = analysis.beside_hashing(50, 8, 0.3, 30, 1)
     assert row["grouping"] == "key"
     assert row["busiest"] == pytest.approx(0.3, rel=0.02)
 
 
 def test_every_rule_is_a_scheme_that_can_be_made():
-    for options, _ in ANALYSIS.RULES.values():
+    for options, _ in analysis.RULES.values():
         make_scheme(f"smalops:{options}")
-    assert set(PAPER.figure("rules").grid["rule"]) == {"key hashing", *ANALYSIS.RULES}
+    assert set(PAPER.figure("rules").grid["rule"]) == {"key hashing", *analysis.RULES}
 
 
 def test_a_long_run_counts_keys_window_by_window():
-    rows = ANALYSIS.tracked(60_000, 20_000, 0, 10, 5, seed=1)
+    rows = analysis.tracked(60_000, 20_000, 0, 10, 5, seed=1)
     assert [row["window"] for row in rows[::3]] == [1, 2, 3]
     last = rows[-1]
     assert last["tracked"] <= last["ever"] <= last["in_the_whole_run"] <= last["seen"]

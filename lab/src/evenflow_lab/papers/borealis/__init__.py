@@ -1,0 +1,1 @@
+"""Dynamic load distribution in the Borealis stream processor."""

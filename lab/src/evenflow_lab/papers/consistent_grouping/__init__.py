@@ -1,0 +1,1 @@
+"""Load balancing for skewed streams on heterogeneous clusters."""

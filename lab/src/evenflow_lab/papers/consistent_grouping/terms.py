@@ -1,0 +1,24 @@
+"""The paper's numbers, from which thresholds are taken, and its names."""
+
+# The paper's own numbers, from which every threshold is taken that its words do not give.
+EPSILON = 0.01  #: the slack of PoRC, CH and CG, §VII-B
+#: "nearly optimal memory overhead by allowing at most two workers per key", §VI-B
+NEARLY_OPTIMAL = 2.0
+BAND = 0.10  #: between idle at 0.75 and busy at 0.85, §VII-A: what CG does not even try to even out
+CLOSE = 1.1  #: "close", "very similar": a tenth
+SAME_ON_LOG_AXIS = 2.0  #: "almost the same on a log scale": a factor of two is 0.3 of a decade
+MAGNITUDE = 10.0  #: "very low", "high": told apart by an order of magnitude
+
+KG, PKG, POTC, SG = "key", "partial-key", "two-choices", "shuffle"
+PORC, PORC_0 = "random-choices", "random-choices:patience=0"
+CH, CH_0 = "bounded-hashing", "bounded-hashing:patience=0"
+CG, CG_0 = "consistent", "consistent:patience=0"
+CG_100, CG_100_0 = "consistent:virtual=100", "consistent:virtual=100,patience=0"
+BOUNDED = (PORC, PORC_0, CH, CH_0, CG, CG_0)
+SYMBOLS = {
+    KG: "KG", PKG: "PKG", POTC: "PoTC", SG: "SG", PORC: "PoRC", PORC_0: "PoRC₀", CH: "CH",
+    CH_0: "CH₀", CG: "CG", CG_0: "CG₀", CG_100: "CG", CG_100_0: "CG₀",
+}  # fmt: skip
+
+QUEUE, LATENCY, UTILISATION = "queue_difference", "latency_difference", "utilisation_difference"
+WORDS = {QUEUE: "queue", LATENCY: "latency", UTILISATION: "utilisation"}

@@ -1,0 +1,1 @@
+"""Parallel stream processing against workload skewness and variance."""

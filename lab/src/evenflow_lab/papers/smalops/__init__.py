@@ -1,0 +1,1 @@
+"""Load balancing and generalized split state reconciliation in event driven systems."""

@@ -1,0 +1,1 @@
+"""When two choices are not enough."""
