@@ -1,10 +1,13 @@
 """A driver of its own: commits batch after batch until it is killed. Run by the tests of state."""
 
+import os
+import subprocess
 import sys
+from pathlib import Path
 
 from evenflow.model.owners import Owners
-from evenflow.state import Checkpoint, Manifest
-from state_rows import write_batch
+from evenflow.state import Checkpoint, Manifest, look_up
+from state_rows import fingerprints, keys_of, write_batch
 
 WORKERS = 2
 
@@ -23,7 +26,7 @@ def commit_next(checkpoint):
         Manifest(
             batch=batch,
             plan={"scheme": "key"},
-            placements={0: Owners(WORKERS).to_json()},
+            owners={0: Owners(WORKERS).to_json()},
             segments=segments,
         )
     )
@@ -31,6 +34,47 @@ def commit_next(checkpoint):
         checkpoint.retain(4)
         checkpoint.collect_garbage()
     return batch
+
+
+def expected_state(batch):
+    """Key → the batch that touched it last."""
+    return {n: b for b in range(batch + 1) for n in numbers_of(b)}
+
+
+def assert_state_of(checkpoint, batch):
+    """The committed state is exactly that of `batch`."""
+    last = checkpoint.last()
+    assert last.batch == batch
+    expected = expected_state(batch)
+    asked = range(max(expected) + 10)
+    state, _ = look_up(checkpoint.storage, last.segments, fingerprints(asked), keys_of(asked))
+    assert state["at"].to_pylist() == [expected.get(n) for n in asked]
+
+
+def assert_whole(checkpoint, batch):
+    """The committed state is exactly that of `batch`, and every file is whole."""
+    from evenflow.state.verification import verify
+
+    assert_state_of(checkpoint, batch)
+    assert verify(checkpoint.location).problems == {}
+
+
+def child(code, *arguments, **options):
+    """A Python process that can import the tests' own modules."""
+    path = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
+    return subprocess.Popen(
+        [sys.executable, *code, *map(str, arguments)],
+        env={**os.environ, "PYTHONPATH": path},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        **options,
+    )
+
+
+def start_driver(path):
+    """A process that commits until it is killed; it says `locked` first, then each batch."""
+    return child([__file__], path, 10**6)
 
 
 def main(path, most):

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from evenflow.model.owners import Owners
-from evenflow.state import FINGERPRINT, VERSION, fold, write_segment
+from evenflow.state import FINGERPRINT, VERSION, compact, write_segment
 
 
 def fingerprints(numbers):
@@ -34,13 +34,19 @@ def numbered(numbers, version):
     return state_table(fingerprints(numbers), version, [names], **state)
 
 
+def rows_of(table):
+    """{key: (number, version)} of tables made by `numbered`."""
+    return {row["k0"]: (row["n"], row["at"]) for row in table.to_pylist()}
+
+
 def keys_of(numbers):
     return pa.table({"k0": pa.array([f"key {n}" for n in numbers], pa.string())})
 
 
 def write_batch(checkpoint, last, batch, numbers, workers=2):
-    """What the tasks of a batch do: every owner folds and writes; the new list of segments."""
+    """What the tasks of a batch do: every owner compacts and writes; the new list of segments."""
     place = Owners(workers)
+    storage = checkpoint.storage
     segments = list(last.segments) if last is not None else []
     owners = place(fingerprints(numbers))
     for owner in range(workers):
@@ -48,8 +54,8 @@ def write_batch(checkpoint, last, batch, numbers, workers=2):
         if not mine:
             continue
         own = [segment for segment in segments if segment.owner == owner]
-        table, consumed = fold(checkpoint.segments_directory, own, numbered(mine, batch))
-        new = write_segment(checkpoint.segments_directory, table, owner, [0])
+        table, consumed = compact(storage, own, numbered(mine, batch))
+        new = write_segment(storage, table, owner, [0])
         segments = [segment for segment in segments if segment not in consumed] + [new]
     return segments
 

@@ -88,9 +88,11 @@ class Faults:
             raise self._dead(f"before call {number}: {what}")
         if chance < self.errors:
             raise OSError(errno.EIO, f"injected error at call {number}: {what}")
-        result = effect()
-        if number == self.crash_at:
-            raise self._dead(f"after call {number}: {what}")
+        try:
+            result = effect()
+        finally:
+            if number == self.crash_at:
+                raise self._dead(f"after call {number}: {what}")
         if chance < self.errors + self.lost_replies:
             raise TimeoutError(errno.ETIMEDOUT, f"injected loss of reply {number}: {what}")
         return result
