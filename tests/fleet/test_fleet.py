@@ -22,7 +22,7 @@ from evenflow.fleet.folder import Assignment, SharedFolder
 from evenflow.fleet.load import BusyTime, load_series
 from evenflow.model import InputError
 from evenflow.placement.protocol import Nodes, Observed, Proposal
-from fleet_feed import Feed, config
+from evenflow_lab.checking.fleet_feed import Feed, config
 
 NODES = '[[nodes]]\nname = "a"\n[[nodes]]\nname = "b"\n'
 QUERY = '[[queries]]\nname = "q"\nfunction = "jobs:counted"\n'

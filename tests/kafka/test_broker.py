@@ -14,7 +14,7 @@ import pytest
 from evenflow.kafka import artifacts
 from evenflow.kafka.artifacts import Archive, archives, locked
 from evenflow.model import InputError
-from kafka_topics import end_offsets, new_topic, produced
+from evenflow_lab.checking.kafka_topics import end_offsets, new_topic, produced
 
 STARTS_AND_WAITS = """
 import sys, time

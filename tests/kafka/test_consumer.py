@@ -10,7 +10,7 @@ import pytest
 
 from evenflow.model import InputError
 from evenflow.ordering import Writer
-from order_checker import check
+from evenflow_lab.checking.order_checker import check
 
 pytest.importorskip("confluent_kafka")
 

@@ -18,8 +18,8 @@ import pytest
 
 from evenflow.model import InputError
 from evenflow.planning.hot_keys import HotKeys
-from gateway_log import written
-from kafka_topics import consumed, end_offsets, new_topic, produced
+from evenflow_lab.checking.gateway_log import written
+from evenflow_lab.checking.kafka_topics import consumed, end_offsets, new_topic, produced
 
 PARTITIONS = 4
 POLICY = HotKeys(PARTITIONS, threshold=0.02)

@@ -3,7 +3,7 @@
 import pytest
 
 from evenflow.ordering import FIRST, LAST, MESSAGE, Header, pack, set_number
-from gateway_log import written
+from evenflow_lab.checking.gateway_log import written
 
 GATEWAY = 5 << 24
 NEW = set_number(1, 0)

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from order_checker import check
+from evenflow_lab.checking.order_checker import check
 
 SENT = {b"a": 5, b"b": 3}
 

@@ -16,10 +16,10 @@ import evenflow as ef
 from evenflow.cli.app import app
 from evenflow.spark.query import QueryFailed
 from evenflow.state.checkpoint import Checkpoint
-from exactly_once.driver import FAILED
-from exactly_once.kills import run_and_kill
-from exactly_once.processes import Driver, names_in, wait_for
-from exactly_once.stream import (
+from evenflow_lab.checking.exactly_once.driver import FAILED
+from evenflow_lab.checking.exactly_once.kills import run_and_kill
+from evenflow_lab.checking.exactly_once.processes import Driver, names_in, wait_for
+from evenflow_lab.checking.exactly_once.stream import (
     HOSTILE,
     SPARK_SCHEMA,
     Truth,

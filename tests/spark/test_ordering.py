@@ -4,15 +4,15 @@ import random
 
 import pyarrow as pa
 import pytest
+from evenflow.engine.in_order import POSITIONS, WAITING, InOrder
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evenflow.engine.in_order import POSITIONS, WAITING, InOrder
 from evenflow.model import InputError
 from evenflow.operators import Aggregates, PerKey, count, no_state, on_table, rows_by_key
 from evenflow.ordering import Writer
-from kafka_topics import new_topic, produced
-from order_checker import check
+from evenflow_lab.checking.kafka_topics import new_topic, produced
+from evenflow_lab.checking.order_checker import check
 from ordering.test_ordering import COMMANDS, PARTITIONS, U64, _log_of, _writer
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))

@@ -8,12 +8,15 @@ import threading
 import time
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-ROOT = Path(__file__).resolve().parent.parent
+from evenflow_lab.checking.checkout import example
+
+Totals = Counter[int]  #: key → sum of its values
 
 
 class Feed:
@@ -23,7 +26,7 @@ class Feed:
         folder: in/ and out/ are made in it.
         phases: query → where in the period its bursts begin, from 0 to 1.
         period: seconds.
-        low, high: rows a second outside of bursts and in them; a burst is a third of the period.
+        low, high: rows per second outside of bursts and in them; a burst is a third of the period.
         step: seconds between two files of a query.
     """
 
@@ -38,7 +41,7 @@ class Feed:
     ) -> None:
         self.folder, self.phases, self.period = folder, phases, period
         self.low, self.high, self.step = low, high, step
-        self.sent = {name: Counter() for name in phases}
+        self.sent: dict[str, Totals] = {name: Counter() for name in phases}
         self.rows = dict.fromkeys(phases, 0)
         self._files = 0
         self._random = np.random.default_rng(0)
@@ -91,8 +94,8 @@ class Feed:
                 found[name] = f"lost {lost}, too many {more}"
         return found
 
-    def _doubled(self, name: str) -> Counter:
-        got: Counter = Counter()
+    def _doubled(self, name: str) -> Totals:
+        got: Totals = Counter()
         for file in committed_files(self.folder / "out" / name):
             table = pq.read_table(file)
             for key, doubled in zip(
@@ -102,9 +105,9 @@ class Feed:
         return got
 
 
-def latest(folder: Path) -> Counter:
-    """The last total of every key that a query of Evenflow has put out."""
-    found: Counter = Counter()
+def latest(folder: Path) -> Totals:
+    """The last total of every key that a query of evenflow has put out."""
+    found: Totals = Counter()
     for directory in sorted(folder.glob("batch=*"), key=lambda one: int(one.name[6:])):
         for file in directory.glob("*.parquet"):
             table = pq.read_table(file, partitioning=None)
@@ -135,7 +138,7 @@ def committed_files(folder: Path) -> list[Path]:
 
 
 def config(
-    folder: Path, nodes: int, queries: dict[str, str], on: dict[str, str], **settings
+    folder: Path, nodes: int, queries: dict[str, str], on: dict[str, str], **settings: Any
 ) -> Path:
     """A fleet.toml.
 
@@ -145,7 +148,7 @@ def config(
         settings: of [fleet]; `service` and `trigger` are those of the queries.
     """
     work = {"service": settings.pop("service", 0.001), "every": settings.pop("trigger", "1 second")}
-    lines = ["[fleet]", 'folder = "run"', f'path = ["{ROOT / "examples" / "fleet"}"]']
+    lines = ["[fleet]", 'folder = "run"', f'path = ["{example("fleet")}"]']
     lines += [f"{name} = {json.dumps(value)}" for name, value in settings.items()]
     for number in range(nodes):
         lines += [

@@ -1,11 +1,19 @@
-"""Topics of a test's own on the tests' broker: made, written, read."""
+"""Topics on a broker: created, written, read to their end."""
 
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
 from uuid import uuid4
+
+from evenflow.kafka.broker import Broker
+
+Message = Any  #: as confluent-kafka gives them, which has no types
 
 _QUIET = {"log_level": 0}
 
 
-def new_topic(broker, partitions: int, **config: str) -> str:
+def new_topic(broker: Broker, partitions: int, **config: str) -> str:
     """A new, empty topic; its name."""
     from confluent_kafka.admin import AdminClient, NewTopic
 
@@ -16,16 +24,16 @@ def new_topic(broker, partitions: int, **config: str) -> str:
     return name
 
 
-def produced(broker, topic: str, messages) -> None:
+def produced(broker: Broker, topic: str, messages: Iterable[tuple[Any, ...]]) -> None:
     """Writes (key, value, partition), or (key, value, partition, headers), and waits for them."""
     from confluent_kafka import Producer
 
     # Idempotent, because otherwise what is sent again after a slow answer loses its order.
     settings = {"linger.ms": 5, "enable.idempotence": True, **_QUIET}
     producer = Producer({"bootstrap.servers": broker.bootstrap, **settings})
-    failures = []
+    failures: list[Any] = []
 
-    def delivered(error, message):
+    def delivered(error: Any, message: Message) -> None:
         if error is not None:
             failures.append(error)
 
@@ -43,7 +51,7 @@ def produced(broker, topic: str, messages) -> None:
     assert not failures, failures[0]
 
 
-def end_offsets(broker, topic: str) -> list[int]:
+def end_offsets(broker: Broker, topic: str) -> list[int]:
     """How many messages were written to each partition."""
     from confluent_kafka import Consumer, TopicPartition
 
@@ -58,7 +66,7 @@ def end_offsets(broker, topic: str) -> list[int]:
         consumer.close()
 
 
-def consumed(broker, topic: str) -> list[list]:
+def consumed(broker: Broker, topic: str) -> list[list[Message]]:
     """All messages of a topic, partition by partition, as confluent-kafka gives them."""
     from confluent_kafka import Consumer, TopicPartition
 
@@ -72,7 +80,7 @@ def consumed(broker, topic: str) -> list[list]:
             **_QUIET,
         }
     )
-    found: list[list] = [[] for _ in ends]
+    found: list[list[Message]] = [[] for _ in ends]
     try:
         consumer.assign([TopicPartition(topic, p, 0) for p, end in enumerate(ends) if end])
         while any(len(got) < end for got, end in zip(found, ends, strict=True)):

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import os
 from collections import defaultdict
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -97,17 +99,17 @@ class Truth:
             self._users[page].add(row["user"])
         return touched
 
-    def rows(self, pages: set[str | None] | None = None) -> list[tuple]:
+    def rows(self, pages: set[str | None] | None = None) -> list[tuple[Any, ...]]:
         """What is known of these keys, or of all."""
         wanted = self._hits.keys() if pages is None else pages
         return in_order((p, self._hits[p], self._ms[p], len(self._users[p])) for p in wanted)
 
 
-def in_order(rows) -> list[tuple]:
+def in_order(rows: Iterable[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
     return sorted(rows, key=repr)
 
 
-def rows_of(table: pa.Table) -> list[tuple]:
+def rows_of(table: pa.Table) -> list[tuple[Any, ...]]:
     names = ["page", *aggregates()]
     return in_order(tuple(row[name] for name in names) for row in table.to_pylist())
 
@@ -115,7 +117,7 @@ def rows_of(table: pa.Table) -> list[tuple]:
 def batches_of(checkpoint: Path) -> list[list[Path]]:
     """The files of every batch, as Spark's own logs have them.
 
-    Mostly one a batch. But a driver that dies after a file was noted and before the batch was leaves
+    Mostly one per batch. But a driver that dies after a file was noted and before the batch was leaves
     two to the next batch.
     """
     noted: dict[Path, int] = {}
@@ -145,7 +147,8 @@ def check_all(files: Path, checkpoint: Path, output: Path) -> int:
     taken = [path for batch in batches for path in batch]
     assert sorted(taken) == sorted(files.glob("*.parquet")), "Spark has not taken every file once"
     assert len({path.name for path in output.glob("batch=*")}) == len(batches)
-    truth, latest = Truth(), {}
+    truth = Truth()
+    latest: dict[str | None, dict[str, Any]] = {}
     for batch, paths in enumerate(batches):
         touched: set[str | None] = set()
         for path in paths:

@@ -4,8 +4,11 @@ Slow and obvious: drops what was seen by position, cuts every key's records into
 markers, and puts the sets one after the other.
 """
 
+from __future__ import annotations
+
 from collections import defaultdict
-from typing import NamedTuple
+from collections.abc import Iterable
+from typing import Any, NamedTuple
 
 from evenflow.ordering import FIRST, LAST, MESSAGE, unpack
 
@@ -20,19 +23,22 @@ class Written(NamedTuple):
     values: dict[bytes | None, list[bytes]]
 
 
-def written(partitions) -> Written:
+def written(partitions: Iterable[Iterable[Any]]) -> Written:
     """From `kafka_topics.consumed`. Fails where the log breaks a rule."""
     duplicates = markers = records = 0
-    moves = {}  # (gateway, set) → (key, source, target) as told by each of its two markers
-    pieces = {}  # key → {set: values}; set 0 before the first move
+    # (gateway, set) → (key, source, target) as each of its two markers has it
+    moves: dict[tuple[int, int], list[tuple[bytes, int, int]]] = {}
+    # key → {set: values}; set 0 before the first move
+    pieces: dict[bytes | None, dict[int, list[bytes]]] = {}
     for number, log in enumerate(partitions):
-        highest = {}  # writer → position
-        contents = {}  # (writer, position) → what was written there
-        latest = defaultdict(lambda: -1)  # gateway → the batch of its last message
-        current = {}  # key → the set that is current here; None after it has left
+        highest: dict[int, tuple[int, int]] = {}  # writer → position
+        contents: dict[tuple[int, tuple[int, int]], Any] = {}  # what was written at a position
+        latest: dict[int, int] = defaultdict(lambda: -1)  # gateway → the batch of its last message
+        current: dict[Any, int | None] = {}  # key → the set that is current here; None: it has left
         for message in log:
             records += 1
             head = unpack(message.headers())
+            assert head is not None, "a record that no gateway has written"
             position, gateway = (head.epoch, head.sequence), head.writer >> 24
             content = (message.key(), message.value(), message.headers())
             if position <= highest.get(head.writer, (-1, -1)):
@@ -46,10 +52,9 @@ def written(partitions) -> Written:
             if head.kind == MESSAGE:
                 assert head.epoch >= latest[gateway], "a message of an older batch"
                 latest[gateway] = head.epoch
-                assert current.get(key, 0) is not None, f"a message of {key!r} after it has left"
-                pieces.setdefault(key, {}).setdefault(current.get(key, 0), []).append(
-                    message.value()
-                )
+                here = current.get(key, 0)
+                assert here is not None, f"a message of {key!r} after it has left"
+                pieces.setdefault(key, {}).setdefault(here, []).append(message.value())
                 if head.set:
                     assert head.set == current.get(key), "a message of another set"
                 continue

@@ -13,19 +13,18 @@ from contextlib import suppress
 from pathlib import Path
 from uuid import uuid4
 
-TESTS = Path(__file__).parent.parent
+_DRIVER = "evenflow_lab.checking.exactly_once.driver"
 
 
 class Driver:
-    """One run of `exactly_once.driver`. Whatever it leaves running ends with the `with` block."""
+    """One run of the driver beside this file. Whatever it leaves running ends with the `with` block."""
 
     def __init__(self, *arguments: object, before: Callable[[], object] | None = None) -> None:
         self._mark = f"EVENFLOW_TEST_DRIVER={uuid4().hex}"
         name, _, value = self._mark.partition("=")
         self._said = tempfile.TemporaryFile()  # noqa: SIM115 — not a pipe: it blocks when full
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "exactly_once.driver", *map(str, arguments)],
-            cwd=TESTS,
+            [sys.executable, "-m", _DRIVER, *map(str, arguments)],
             stdout=subprocess.DEVNULL,
             stderr=self._said,
             env=os.environ | {name: value},

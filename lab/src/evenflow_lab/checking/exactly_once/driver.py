@@ -1,7 +1,7 @@
 """A streaming query as a process of its own, which may be killed at any moment.
 
-Runs from the directory above as `python -m exactly_once.driver INPUT CHECKPOINT OUTPUT [OPTIONS]`,
-until all files of INPUT are worked on. Exit code 3 and a line on standard error: the query has failed.
+Runs as `python -m evenflow_lab.checking.exactly_once.driver INPUT CHECKPOINT OUTPUT [OPTIONS]`, until
+all files of INPUT are worked on. Exit code 3 and a line on standard error: the query has failed.
 """
 
 from __future__ import annotations
@@ -10,12 +10,13 @@ import argparse
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
 import evenflow as ef
 from evenflow.operators import Aggregates, Rows
-from exactly_once.stream import SPARK_SCHEMA, aggregates
+from evenflow_lab.checking.exactly_once.stream import SPARK_SCHEMA, aggregates
 
 FAILED = 3
 
@@ -64,7 +65,10 @@ def main() -> int:
     from evenflow.spark.query import QueryFailed
     from evenflow.spark.session import local_session
 
-    conf = {"spark.sql.streaming.minBatchesToRetain": 100_000, "spark.sql.shuffle.partitions": 3}
+    conf: dict[str, Any] = {
+        "spark.sql.streaming.minBatchesToRetain": 100_000,
+        "spark.sql.shuffle.partitions": 3,
+    }
     conf |= dict(pair.split("=", 1) for pair in told.conf)
     spark = local_session(told.master, "exactly once", preload=True, **conf)
     reader = spark.readStream.schema(SPARK_SCHEMA).option("maxFilesPerTrigger", 1)

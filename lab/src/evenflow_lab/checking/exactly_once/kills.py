@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from evenflow.state.journal import read_metrics
-from exactly_once.processes import Driver, names_in, wait_for
-from exactly_once.stream import add_files, check_all
+from evenflow_lab.checking.exactly_once.processes import Driver, names_in, wait_for
+from evenflow_lab.checking.exactly_once.stream import add_files, check_all
 
 #: Moments of a batch at which to kill, in their order: where a new file of the moment appears.
 MOMENTS: dict[str, str] = {

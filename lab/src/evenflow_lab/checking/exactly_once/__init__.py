@@ -1,0 +1,1 @@
+"""Exactly once under kills: a driver that may be killed, who kills it, and the truth."""
