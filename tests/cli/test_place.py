@@ -152,10 +152,27 @@ def test_a_table_for_people(run, tmp_path):
     code, out, err = run("--loads", path, "--nodes", 2)
     assert (code, err) == (0, "")
     assert "4 operators on 2 nodes" in out
-    assert "query 1" in out or "query 0" in out
     assert "average load correlation" in out
+    answer = json.loads(run("--loads", path, "--nodes", 2, "--json")[1])
+    moving = {move["operator"] for move in answer["moves"]}
+    assert moving
+    for row, (operator, node) in enumerate(answer["assignment"].items()):
+        [line] = [line for line in out.splitlines() if line.strip().startswith(operator)]
+        assert line.split()[3:5] == [str((0, 0, 1, 1)[row]), str(node)]
+        assert ("moves" in line) == (operator in moving)
     pq.write_table(pa.table(columns(node=None)), path)
-    assert "operator that moves" not in run("--loads", path, "--nodes", 2)[1]
+    assert "moves" not in run("--loads", path, "--nodes", 2)[1]
+
+
+def test_many_operators_are_not_all_shown(run, tmp_path):
+    seen = instance(40)
+    assert len(seen) == 400
+    path = tmp_path / "loads.parquet"
+    pq.write_table(pa.table(columns(seen.series, seen.node)), path)
+    code, out, _ = run("--loads", path, "--nodes", 40)
+    assert code == 0
+    assert "… 200 more: --json lists them all" in out
+    assert out.count("\n") < 250
 
 
 def test_csv_and_json_lines(run, tmp_path):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from evenflow.cli.terminal import cell, new_table, print_json, say, stdout
+from evenflow.cli.terminal import cell, numbers_in, print_json, say, stdout, table_of
 from evenflow.model.errors import InputError
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from evenflow.placement.protocol import Nodes, Placer, Proposal
     from evenflow.placement.super_operators import SuperOperators
 
-_MOST_SHOWN = 20  #: nodes, and operators that move, in the table for people
+_MOST_SHOWN, _MOST_OPERATORS = 20, 200  #: nodes and operators in the tables for people
 
 
 def place(
@@ -55,11 +55,14 @@ def place(
     """Propose which node each operator runs on: balanced, and calm under bursts.
 
     A load is the processor time that an operator needs in a unit of time; a node of capacity 1 is full
-    at 1. Global algorithms (…-glb) place all operators anew; the others move operators from where the
-    column node says they are.
+    at 1. Global algorithms (…-glb) place all operators from scratch; the others move operators from
+    where the column node says they are.
     """
     if list_algorithms:
-        _list(as_json)
+        from evenflow.cli.schemes import show_algorithms
+        from evenflow.placement import placers
+
+        show_algorithms(placers(), as_json, anew=False)
         return
     from evenflow.cli.loads_file import read_loads
     from evenflow.model.validation import check_whole
@@ -68,7 +71,7 @@ def place(
 
     if loads is None:
         raise InputError("--loads is missing: the file that says how operators' loads went")
-    speeds = None if capacities is None else _capacities(capacities)
+    speeds = None if capacities is None else numbers_in("--capacities", capacities)
     if nodes is None:
         if speeds is None:
             raise InputError("--nodes is missing: how many nodes operators can be placed on")
@@ -88,15 +91,6 @@ def place(
         print_json(_answer(algorithm, file, proposal, seconds))
     else:
         _show(algorithm, file, proposal, seconds)
-
-
-def _capacities(text: str) -> tuple[float, ...]:
-    try:
-        return tuple(float(part) for part in text.split(","))
-    except ValueError:
-        raise InputError(
-            f"--capacities takes numbers with commas between them, such as 1,1,4; got {text!r}"
-        ) from None
 
 
 def _wrapped(
@@ -185,7 +179,7 @@ def _show(algorithm: str, file: LoadsFile, proposal: Proposal, seconds: float) -
         "bold",
     )
     console.print(_nodes_table(proposal, before))
-    _show_moves(file, proposal)
+    console.print(_operators_table(file, proposal))
     was = "" if before is None else f" (now {before.variances().mean():.4g})"
     told = "" if before is None else f" (now {before.correlation():.2f})"
     say(
@@ -201,9 +195,7 @@ def _nodes_table(proposal: Proposal, before: Proposal | None) -> Any:
 
     loads, deviations = proposal.loads(), np.sqrt(proposal.variances())
     counts = np.bincount(proposal.node, minlength=proposal.nodes.count)
-    table = new_table()
-    for heading in ("node", "load now", "± now", "load then", "± then", "operators", ""):
-        table.add_column(heading, justify="right" if heading else "left", no_wrap=True)
+    table = table_of("node", "load now", "± now", "load then", "± then", "operators", "")
     order = np.argsort(-loads, kind="stable")
     for n in order[:_MOST_SHOWN].tolist():
         table.add_row(
@@ -220,58 +212,22 @@ def _nodes_table(proposal: Proposal, before: Proposal | None) -> Any:
     return table
 
 
-def _show_moves(file: LoadsFile, proposal: Proposal) -> None:
-    """The most loaded operators that move."""
+def _operators_table(file: LoadsFile, proposal: Proposal) -> Any:
+    """Which operator goes where: those that move first, then by node."""
     import numpy as np
 
-    moved, seen = np.flatnonzero(proposal.moved()), proposal.observed
-    if not len(moved) or not file.has_nodes:
-        return
+    seen, moved = proposal.observed, proposal.moved() & file.has_nodes
     loads = seen.loads()
-    shown = moved[np.argsort(-loads[moved], kind="stable")][:_MOST_SHOWN]
-    table = new_table()
-    table.add_column("operator that moves", overflow="fold", max_width=60)
-    for heading in ("load", "from", "to"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    for row in shown.tolist():
+    order = np.lexsort((-loads, proposal.node, ~moved))
+    table = table_of("operator", "load", "node now", "node then", "")
+    for row in order[:_MOST_OPERATORS].tolist():
         table.add_row(
             cell(file.names[row]),
             f"{loads[row]:.3g}",
             "–" if seen.node[row] < 0 else str(seen.node[row]),
             str(proposal.node[row]),
+            "moves" if moved[row] else "" if seen.movable[row] else "cannot move",
         )
-    if len(moved) > len(shown):
-        table.add_row(cell(f"… {len(moved) - len(shown):,} more"))
-    stdout().print(table)
-
-
-def _list(as_json: bool) -> None:
-    import inspect
-
-    from evenflow.cli.schemes import first_sentence, parameters_of
-    from evenflow.placement import placers
-    from evenflow.simulator.result import plain_values
-
-    found: list[dict[str, Any]] = [
-        {
-            "name": name,
-            "symbol": placer.symbol,
-            "anew": placer.anew,
-            "parameters": parameters_of(placer),
-            "summary": first_sentence(inspect.getdoc(placer) or ""),
-        }
-        for name, placer in placers().items()
-    ]
-    if as_json:
-        print_json(plain_values(found))
-        return
-    table = new_table()
-    for heading in ("name", "parameters", "what it does"):
-        table.add_column(heading, no_wrap=heading == "name", overflow="fold")
-    for one in found:
-        table.add_row(
-            cell(one["name"], "bold"),
-            cell(", ".join(f"{p}={v}" for p, v in one["parameters"].items()) or "–"),
-            cell(one["summary"]),
-        )
-    stdout().print(table)
+    if len(order) > _MOST_OPERATORS:
+        table.add_row(cell(f"… {len(order) - _MOST_OPERATORS:,} more: --json lists them all"))
+    return table

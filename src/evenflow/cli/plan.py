@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from evenflow.cli.terminal import cell, new_table, print_json, say, stdout
+from evenflow.cli.terminal import cell, numbers_in, print_json, say, stdout, table_of
 from evenflow.model.errors import InputError
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def plan(
         typer.Option(
             "--stats",
             help="Parquet, CSV or JSON lines with key, cost, state_bytes, worker and, if there is "
-            "one, hash_worker; one row a key.",
+            "one, hash_worker; one row per key.",
         ),
     ] = None,
     workers: Annotated[int | None, typer.Option(help="Number of workers.")] = None,
@@ -56,7 +56,10 @@ def plan(
     reason; the exit code is 0 then, too.
     """
     if list_planners:
-        _list(as_json)
+        from evenflow.cli.schemes import show_algorithms
+        from evenflow.planning import planners
+
+        show_algorithms(planners(), as_json)
         return
     from evenflow.cli.statistics_file import read_statistics
     from evenflow.model import Workers
@@ -65,7 +68,7 @@ def plan(
 
     if stats is None:
         raise InputError("--stats is missing: the file that says what was seen of each key")
-    capacities = None if weights is None else _weights(weights)
+    capacities = None if weights is None else numbers_in("--weights", weights)
     if workers is None:
         if capacities is None:
             raise InputError("--workers is missing: how many workers keys can be given to")
@@ -78,15 +81,6 @@ def plan(
         print_json(_answer(planner, file, proposal, seconds, seed))
     else:
         _show(planner, file, proposal, seconds)
-
-
-def _weights(text: str) -> tuple[float, ...]:
-    try:
-        return tuple(float(part) for part in text.split(","))
-    except ValueError:
-        raise InputError(
-            f"--weights takes numbers with commas between them, such as 1,1,4; got {text!r}"
-        ) from None
 
 
 def _timed(
@@ -112,10 +106,7 @@ def _loads_before(proposal: Proposal) -> F64:
 def _overload_before(proposal: Proposal) -> float:
     """How far the worst of the workers that stay is above its share of all work."""
     loads, constraints = _loads_before(proposal), proposal.constraints
-    total = float(loads.sum())
-    if total <= 0:
-        return 0.0
-    return float((loads[: constraints.workers] / (total * constraints.shares())).max()) - 1
+    return constraints.overload(loads[: constraints.workers], float(loads.sum()))
 
 
 def _answer(
@@ -196,9 +187,7 @@ def _workers_table(proposal: Proposal) -> Any:
     after[: constraints.workers] = loads
     limits = np.zeros(len(before))
     limits[: constraints.workers] = constraints.limits(float(loads.sum()))
-    table = new_table()
-    for heading in ("worker", "load now", "load then", "limit", ""):
-        table.add_column(heading, justify="right" if heading else "left", no_wrap=True)
+    table = table_of("worker", "load now", "load then", "limit", "")
     order = np.argsort(-before, kind="stable")
     for w in order[:_MOST_SHOWN].tolist():
         leaves = w >= constraints.workers
@@ -223,10 +212,7 @@ def _show_moves(file: StatisticsFile, proposal: Proposal) -> None:
     if not len(moved):
         return
     shown = moved[np.argsort(-seen.costs[moved], kind="stable")][:_MOST_SHOWN]
-    table = new_table()
-    table.add_column("key that moves", overflow="fold", max_width=60)
-    for heading in ("cost", "state bytes", "from", "to"):
-        table.add_column(heading, justify="right", no_wrap=True)
+    table = table_of("key that moves", "cost", "state bytes", "from", "to")
     for row, key in zip(shown.tolist(), file.texts(shown), strict=True):
         table.add_row(
             cell(key if len(key) <= 120 else key[:119] + "…"),
@@ -237,36 +223,4 @@ def _show_moves(file: StatisticsFile, proposal: Proposal) -> None:
         )
     if len(moved) > len(shown):
         table.add_row(cell(f"… {len(moved) - len(shown):,} more"))
-    stdout().print(table)
-
-
-def _list(as_json: bool) -> None:
-    import inspect
-
-    from evenflow.cli.schemes import first_sentence, parameters_of
-    from evenflow.planning import planners
-    from evenflow.simulator.result import plain_values
-
-    found: list[dict[str, Any]] = [
-        {
-            "name": name,
-            "symbol": planner.symbol,
-            "parameters": parameters_of(planner),
-            "summary": first_sentence(inspect.getdoc(planner) or ""),
-        }
-        for name, planner in planners().items()
-    ]
-    if as_json:
-        print_json(plain_values(found))
-        return
-    table = new_table()
-    for heading in ("name", "symbol", "parameters", "what it does"):
-        table.add_column(heading, no_wrap=heading == "name", overflow="fold")
-    for one in found:
-        table.add_row(
-            cell(one["name"], "bold"),
-            cell(one["symbol"]),
-            cell(", ".join(f"{p}={v}" for p, v in one["parameters"].items()) or "–"),
-            cell(one["summary"]),
-        )
     stdout().print(table)

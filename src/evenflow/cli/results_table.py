@@ -1,51 +1,110 @@
-"""One line a scheme: the table of `simulate` and `compare`."""
+"""The tables of `simulate` and `compare`: one line per scheme, and one per time slot."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
-from evenflow.cli.terminal import cell, new_table
+from evenflow.cli.terminal import cell, table_of
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from evenflow.simulator import Result
+    from evenflow.simulator import QueueResult, Result
 
 HOW_TO_READ = (
     "imbalance: the busiest worker's share of the stream minus the average, at the end and as the "
     "mean over time (0 is perfect). worst window: the busiest worker ÷ fair load over 20,000 "
-    "messages, cut one after another or sliding (1 is perfect). replication: workers that hold a "
+    "messages, tumbling or sliding (1 is perfect). replication: workers that hold a "
     "key, on average (1 is least memory). ns: time to route one message."
 )
+HOW_TO_READ_QUEUES = (
+    "latency: from arrival to finish, in units of the average time between two messages. queue: "
+    "messages that have arrived and are not done, of the worst worker at the worst time, and on "
+    "average. utilisation: messages ÷ capacity of a worker over the whole stream. throughput: messages "
+    "÷ time until the last is done (1 keeps up with the stream). moves: virtual workers moved."
+)
+_MOST_ROWS = 24
 
 
-def results_table(rows: Sequence[tuple[str, Result]]) -> Table:
-    """A table of (label, result) pairs, in the order given."""
-    table = new_table()
-    table.add_column("grouping", no_wrap=True)
-    for heading in (
-        "imbalance",
-        "mean",
-        "worst\nwindow",
-        "worst\nsliding",
-        "replication",
-        "ns",
-    ):
-        table.add_column(heading, justify="right", no_wrap=True)
-    for label, result in rows:
-        table.add_row(
-            cell(label, "bold"),
-            f"{result.imbalance:.1e}",
-            f"{result.imbalance_mean:.1e}",
-            _times(result.worst_window),
-            _times(result.worst_sliding_window),
-            f"{result.replication:.2f}",
-            f"{result.ns_per_message:.1f}",
-        )
-    return table
+def _tiny(value: float) -> str:
+    return f"{value:.1e}"
 
 
 def _times(value: float | None) -> str:
     """A ratio; a dash where the stream was too short to have one."""
     return "–" if value is None else f"{value:.3f}" if value < 10 else f"{value:.1f}"
+
+
+def _short(value: float | None) -> str:
+    """Three significant figures; a dash where nothing arrived."""
+    if value is None:
+        return "–"
+    return f"{value:,.0f}" if value >= 1_000 else f"{value:.3g}"
+
+
+def _whole(value: float) -> str:
+    return f"{value:,.0f}"
+
+
+#: heading → (field, how it is written)
+_Columns = Mapping[str, tuple[str, Callable[[Any], str]]]
+
+_ROUTING: _Columns = {
+    "imbalance": ("imbalance", _tiny),
+    "mean": ("imbalance_mean", _tiny),
+    "worst\nwindow": ("worst_window", _times),
+    "worst\nsliding": ("worst_sliding_window", _times),
+    "replication": ("replication", "{:.2f}".format),
+    "ns": ("ns_per_message", "{:.1f}".format),
+}
+_QUEUES: _Columns = {
+    "latency\nmean": ("latency_mean", _short),
+    "p50": ("latency_p50", _short),
+    "p95": ("latency_p95", _short),
+    "p99": ("latency_p99", _short),
+    "max": ("latency_max", _short),
+    "queue\nmax": ("queue_max", _whole),
+    "queue\nmean": ("queue_mean", _short),
+    "utilisation\nmax": ("utilisation_max", "{:.3f}".format),
+    "min": ("utilisation_min", "{:.3f}".format),
+    "through-\nput": ("throughput", "{:.3f}".format),
+    "moves": ("moves", _whole),
+}
+_SLOTS: _Columns = {
+    "queue\nmax": ("queue_max", _whole),
+    "queue\nmin": ("queue_min", _whole),
+    "latency\nmax": ("latency_max", _short),
+    "latency\nmin": ("latency_min", _short),
+    "utilisation\nmax": ("utilisation_max", "{:.3f}".format),
+    "min": ("utilisation_min", "{:.3f}".format),
+    "imbalance": ("imbalance", "{:.3f}".format),
+    "through-\nput": ("throughput", "{:.3f}".format),
+    "moves": ("moves", _whole),
+}
+
+
+def results_table(rows: Sequence[tuple[str, Result]]) -> Table:
+    """A table of (label, result) pairs, in the order given."""
+    return _table("grouping", _ROUTING, rows)
+
+
+def queue_table(rows: Sequence[tuple[str, QueueResult]]) -> Table:
+    """A table of (label, result) pairs, in the order given."""
+    return _table("grouping", _QUEUES, rows)
+
+
+def timeline_table(result: QueueResult) -> Table:
+    """How one simulation went: at most 24 of its time slots, at equal distances, and the last."""
+    slots = result.timeline
+    step = -(-len(slots) // _MOST_ROWS)
+    shown = slots[(len(slots) - 1) % step :: step]
+    return _table("time", _SLOTS, ((f"{slot.time:,.0f}", slot) for slot in shown))
+
+
+def _table(first: str, columns: _Columns, rows: Iterable[tuple[str, Any]]) -> Table:
+    table = table_of(first, *columns)
+    for label, measured in rows:
+        written = (write(getattr(measured, field)) for field, write in columns.values())
+        table.add_row(cell(label, "bold"), *written)
+    return table

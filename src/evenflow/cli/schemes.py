@@ -1,10 +1,11 @@
-"""`evenflow schemes`: what there is to choose from."""
+"""`evenflow schemes`, and what else lists algorithms: what there is to choose from."""
 
 from __future__ import annotations
 
 import dataclasses
 import inspect
 import re
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import typer
@@ -17,57 +18,64 @@ def schemes(
 ) -> None:
     """List every grouping scheme: what it does and which parameters it takes."""
     from evenflow import grouping
+
+    show_algorithms(grouping.schemes(), as_json, splits_keys=True, weighted=False)
+    if not as_json:
+        say(
+            stdout(),
+            "Give parameters after a colon: --grouping greedy-d:d=5. A scheme that splits keys needs "
+            "an operator that can merge partial results.",
+        )
+
+
+def show_algorithms(found: Mapping[str, type], as_json: bool, **flags: bool) -> None:
+    """Prints every algorithm of one kind: name, symbol, parameters and what it does.
+
+    Parameters:
+        found: name → class.
+        as_json: one JSON document instead of a table.
+        flags: attributes that are yes or no, and what counts where a class lacks one.
+    """
     from evenflow.simulator.result import plain_values
 
-    found = [_describe(name, scheme) for name, scheme in grouping.schemes().items()]
+    described: list[dict[str, Any]] = [
+        {
+            "name": name,
+            "symbol": getattr(kind, "symbol", ""),
+            **{flag: bool(getattr(kind, flag, default)) for flag, default in flags.items()},
+            "parameters": defaults_of(kind),
+            "summary": first_sentence(inspect.getdoc(kind) or ""),
+        }
+        for name, kind in found.items()
+    ]
     if as_json:
-        print_json(plain_values(found))
+        print_json(plain_values(described))
         return
     table = new_table()
-    for heading in ("name", "symbol", "splits keys", "weights", "parameters", "what it does"):
+    spelled = [flag.replace("_", " ") for flag in flags]
+    for heading in ("name", "symbol", *spelled, "parameters", "what it does"):
         table.add_column(heading, no_wrap=heading == "name", overflow="fold")
-    for scheme in found:
+    for one in described:
         table.add_row(
-            cell(scheme["name"], "bold"),
-            cell(scheme["symbol"]),
-            "yes" if scheme["splits_keys"] else "no",
-            "yes" if scheme["weighted"] else "no",
-            cell(", ".join(f"{p}={v}" for p, v in scheme["parameters"].items()) or "–"),
-            cell(scheme["summary"]),
+            cell(one["name"], "bold"),
+            cell(one["symbol"]),
+            *("yes" if one[flag] else "no" for flag in flags),
+            cell(", ".join(f"{p}={v}" for p, v in one["parameters"].items()) or "–"),
+            cell(one["summary"]),
         )
-    console = stdout()
-    console.print(table)
-    say(
-        console,
-        "Give parameters after a colon: --grouping greedy-d:d=5. A scheme that splits keys needs "
-        "an operator that can merge partial results.",
-    )
+    stdout().print(table)
 
 
-def _describe(name: str, scheme: type) -> dict[str, Any]:
-    return {
-        "name": name,
-        "symbol": getattr(scheme, "symbol", ""),
-        "splits_keys": bool(getattr(scheme, "splits_keys", True)),
-        "weighted": bool(getattr(scheme, "weighted", False)),
-        "parameters": parameters_of(scheme),
-        "summary": first_sentence(inspect.getdoc(scheme) or ""),
-    }
+def defaults_of(kind: type) -> dict[str, Any]:
+    """Parameter → default; the word `required` where there is none."""
+    from evenflow.model.discovery import parameters_of
 
+    def default(field: dataclasses.Field[Any]) -> Any:
+        if field.default_factory is not dataclasses.MISSING:
+            return field.default_factory()
+        return "required" if field.default is dataclasses.MISSING else field.default
 
-def parameters_of(scheme: type) -> dict[str, Any]:
-    """Name → default; the word `required` where there is none."""
-    if not dataclasses.is_dataclass(scheme):
-        return {}
-    defaults: dict[str, Any] = {}
-    for field in dataclasses.fields(scheme):
-        if field.default is not dataclasses.MISSING:
-            defaults[field.name] = field.default
-        elif field.default_factory is not dataclasses.MISSING:
-            defaults[field.name] = field.default_factory()
-        else:
-            defaults[field.name] = "required"
-    return defaults
+    return {field.name: default(field) for field in parameters_of(kind)}
 
 
 def first_sentence(text: str) -> str:

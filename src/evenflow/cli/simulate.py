@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from evenflow.cli.terminal import note, print_json, progress, say, stdout
+from evenflow.cli.terminal import note, numbers_in, print_json, progress, say, stdout
 from evenflow.model.errors import InputError
 
 if TYPE_CHECKING:
@@ -173,7 +173,7 @@ def simulate(
 
 
 def _print_queues(labels: list[str], results: list[QueueResult], timeline: bool) -> None:
-    from evenflow.cli.queue_table import HOW_TO_READ_QUEUES, queue_table, timeline_table
+    from evenflow.cli.results_table import HOW_TO_READ_QUEUES, queue_table, timeline_table
 
     console = stdout()
     console.print(queue_table(list(zip(labels, results, strict=True))))
@@ -187,7 +187,7 @@ def _print_queues(labels: list[str], results: list[QueueResult], timeline: bool)
 def _roster(workers: int | None, sources: int, weights: str | None) -> Workers:
     from evenflow.model import Workers
 
-    given = None if weights is None else _numbers(weights)
+    given = None if weights is None else numbers_in("--weights", weights)
     if workers is None:
         workers = _WORKERS if given is None else len(given)
     if workers > _MOST_WORKERS:
@@ -200,15 +200,6 @@ def _roster(workers: int | None, sources: int, weights: str | None) -> Workers:
             f"{_MOST_STATES}"
         )
     return Workers.numbered(workers, given)
-
-
-def _numbers(text: str) -> list[float]:
-    try:
-        return [float(part) for part in text.split(",")]
-    except ValueError:
-        raise InputError(
-            f"--weights takes numbers with commas between them, such as 1,1,4; got {text!r}"
-        ) from None
 
 
 def _synthetic(

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from evenflow.model.errors import InputError
+
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
@@ -64,6 +66,26 @@ def new_table() -> Table:
         pad_edge=False,
         header_style="bold",
     )
+
+
+def table_of(first: str, *others: str) -> Table:
+    """An empty table: names on the left, numbers right-justified; a column without a heading is for
+    remarks."""
+    table = new_table()
+    table.add_column(first, overflow="fold", max_width=60)
+    for heading in others:
+        table.add_column(heading, justify="right" if heading else "left", no_wrap=True)
+    return table
+
+
+def numbers_in(option: str, text: str) -> tuple[float, ...]:
+    """The numbers of an option that takes several, such as 1,1,4."""
+    try:
+        return tuple(float(part) for part in text.split(","))
+    except ValueError:
+        raise InputError(
+            f"{option} takes numbers with commas between them, such as 1,1,4; got {text!r}"
+        ) from None
 
 
 def note(text: str) -> None:

@@ -148,9 +148,10 @@ class Constraints:
         limits: F64 = (1 + self.theta) * total * self.shares()
         return limits
 
-    def overload(self, loads: F64) -> float:
-        """How far the worst worker is above its share: 0.1 is a tenth too much."""
-        total = float(loads.sum())
+    def overload(self, loads: F64, total: float | None = None) -> float:
+        """How far the worst worker is above its share of the work of all, that of `loads` if not given:
+        0.1 is a tenth too much."""
+        total = float(loads.sum()) if total is None else total
         if total <= 0:
             return 0.0
         return float((loads / (total * self.shares())).max()) - 1

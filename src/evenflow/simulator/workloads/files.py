@@ -29,7 +29,7 @@ class KeyFile:
     """The key columns of a file, as fingerprints, in the order of its rows.
 
     The file's suffix says what it is: .parquet, .csv, .json, .jsonl or .ndjson; the last four may
-    be compressed (.csv.gz). JSON means one object a line. A CSV key is its text: 7 and 07 differ.
+    be compressed (.csv.gz). JSON means one object per line. A CSV key is its text: 7 and 07 differ.
     A row without the key has the key null, which is a key like any other.
 
     Guarantee: a file that is missing, empty or not what its name says, and a column that it does
@@ -71,7 +71,7 @@ class KeyFile:
         if self.limit is not None and self.limit < 1:
             raise InputError(f"the number of messages must be at least 1, got {self.limit}")
         self._refuse_what_cannot_be_read()
-        with self._explained():
+        with explained(self.path):
             names = self._schema().names
         for column in self.columns:
             if self.columns.count(column) > 1:
@@ -91,7 +91,7 @@ class KeyFile:
         from evenflow.kernels.fingerprints import fingerprint
 
         left = self.limit
-        with self._explained():
+        with explained(self.path):
             for batch in self._batches(size):
                 keys = fingerprint(batch.column(0) if batch.num_columns == 1 else batch)
                 keys = keys if left is None else keys[:left]
@@ -107,7 +107,7 @@ class KeyFile:
             return self.limit
         import pyarrow.parquet as pq
 
-        with self._explained():
+        with explained(self.path):
             rows = int(pq.read_metadata(self.path).num_rows)
         return rows if self.limit is None else min(rows, self.limit)
 
@@ -125,10 +125,6 @@ class KeyFile:
         return repr(str(self.path))
 
     @property
-    def _compressed(self) -> bool:
-        return is_compressed(self.path)
-
-    @property
     def _format(self) -> str | None:
         return format_of(self.path)
 
@@ -143,7 +139,7 @@ class KeyFile:
                 f"{self._name}: the name must end in one of {SUFFIXES} "
                 "(the text formats also with .gz), so that it is known how to read it"
             )
-        with self._explained():
+        with explained(self.path):
             head = self._head()
         if not head:
             raise InputError(f"{self._name} is empty; it should hold {self._format} rows")
@@ -162,7 +158,9 @@ class KeyFile:
         """The bytes of the file, decompressed."""
         import pyarrow as pa
 
-        return pa.input_stream(str(self.path), compression="gzip" if self._compressed else None)
+        return pa.input_stream(
+            str(self.path), compression="gzip" if is_compressed(self.path) else None
+        )
 
     def _schema(self) -> Any:
         """The columns of the file; for text formats those of the first block."""
@@ -229,24 +227,24 @@ class KeyFile:
         if empty:
             raise InputError(f"{self._name} has columns but no rows")
 
-    @contextmanager
-    def _explained(self) -> Iterator[None]:
-        """Turns the reader's complaint about a file into one line about that file."""
-        import pyarrow as pa
 
-        try:
-            yield
-        except InputError:
-            raise
-        except (pa.ArrowException, OSError, UnicodeDecodeError, EOFError) as error:
-            reason = " ".join(str(error).split())
-            reason = reason if len(reason) <= 200 else reason[:199] + "…"
-            if isinstance(error, PermissionError):
-                raise InputError(f"{self._name} cannot be read: permission denied") from None
-            advice = "; one object a line is expected" if self._format == "JSON" else ""
-            raise InputError(
-                f"{self._name} cannot be read as {self._format}{advice}: {reason}"
-            ) from None
+@contextmanager
+def explained(path: Path) -> Iterator[None]:
+    """Turns the reader's complaint about a file into one line about that file."""
+    import pyarrow as pa
+
+    try:
+        yield
+    except InputError:
+        raise
+    except (pa.ArrowException, OSError, UnicodeDecodeError, EOFError) as error:
+        kind = format_of(path)
+        reason = " ".join(str(error).split())
+        reason = reason if len(reason) <= 200 else reason[:199] + "…"
+        if isinstance(error, PermissionError):
+            raise InputError(f"{str(path)!r} cannot be read: permission denied") from None
+        advice = "; one object per line is expected" if kind == "JSON" else ""
+        raise InputError(f"{str(path)!r} cannot be read as {kind}{advice}: {reason}") from None
 
 
 def _listed(names: list[str], most: int = 12) -> str:
