@@ -248,7 +248,7 @@ def _chosen(
     reason why.
     """
     from evenflow.grouping import make, schemes
-    from evenflow.simulator.hot_key_gateway import make_scheme
+    from evenflow.simulator.schemes import make_scheme
 
     chosen: list[tuple[str, GroupingScheme]] = []
     left_out: dict[str, str] = {}

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 from evenflow.grouping import GroupingScheme
 from evenflow.model import Workers
-from evenflow.simulator.hot_key_gateway import make_scheme
 from evenflow.simulator.measurements import Measurements
 from evenflow.simulator.result import Result
+from evenflow.simulator.schemes import make_scheme
 from evenflow.simulator.sources import Sources
 from evenflow.simulator.workloads.protocol import Workload
 

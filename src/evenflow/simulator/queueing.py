@@ -15,10 +15,10 @@ from evenflow.model.validation import check_whole
 from evenflow.simulator.arrivals import ArrivalCurve
 from evenflow.simulator.cluster import CapacityPlan, Cluster
 from evenflow.simulator.engine import chunk_for
-from evenflow.simulator.hot_key_gateway import make_scheme
 from evenflow.simulator.measurements import Measurements
 from evenflow.simulator.queue_result import QueueResult, Slot
 from evenflow.simulator.queues import Queues
+from evenflow.simulator.schemes import make_scheme
 from evenflow.simulator.signals import Piggyback, signals_of
 from evenflow.simulator.sources import Sources
 from evenflow.simulator.workloads.protocol import U64, Workload

@@ -8,7 +8,7 @@ import pytest
 
 import evenflow_lab
 from evenflow.model import InputError
-from evenflow.simulator.hot_key_gateway import make_scheme
+from evenflow.simulator.schemes import make_scheme
 from evenflow_lab.cli.reproduction import Reproduction
 from evenflow_lab.experiments import expand, figure_rows, judge, load_paper, plan, run_cell
 from evenflow_lab.experiments.claims import claims_of

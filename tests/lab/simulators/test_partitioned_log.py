@@ -10,9 +10,10 @@ from evenflow.model import InputError
 from evenflow.planning.hot_keys import Moves
 from evenflow.simulator import simulate, simulate_queues
 from evenflow.simulator.cluster import Cluster
-from evenflow.simulator.hot_key_gateway import Smalops, make_scheme
+from evenflow.simulator.schemes import make_scheme
 from evenflow.simulator.workloads import Zipf
 from evenflow_lab.simulators.hand_over import HandOvers
+from evenflow_lab.simulators.hot_key_gateway import Smalops
 from evenflow_lab.simulators.partitioned_log import PartitionedLog, _first_come, simulate_log
 from evenflow_lab.workloads import Smalops as Stream
 

@@ -9,9 +9,9 @@ from typing import Any
 from evenflow.grouping import GroupingScheme
 from evenflow.model import InputError
 from evenflow.simulator.engine import simulate
-from evenflow.simulator.hot_key_gateway import make_scheme
 from evenflow.simulator.queueing import Cluster, simulate_queues
 from evenflow.simulator.result import plain_values
+from evenflow.simulator.schemes import make_scheme
 from evenflow.simulator.workloads import Workload, make_workload
 from evenflow_lab.experiments.declaration import paper_folders
 from evenflow_lab.experiments.expansion import Cell

@@ -18,10 +18,11 @@ from evenflow.kernels.jit import kernel
 from evenflow.kernels.mixing import salt
 from evenflow.metrics import LatencyHistogram
 from evenflow.model.validation import check_not_negative, check_positive, check_whole
-from evenflow.simulator.hot_key_gateway import Smalops, make_scheme
+from evenflow.simulator.schemes import make_scheme
 from evenflow.simulator.workloads.drawing import random_word, unit
 from evenflow.simulator.workloads.protocol import U64, Workload
 from evenflow_lab.simulators.hand_over import HandOvers
+from evenflow_lab.simulators.hot_key_gateway import Smalops
 
 F64 = npt.NDArray[np.float64]
 I32 = npt.NDArray[np.int32]

@@ -10,7 +10,6 @@ import numpy as np
 from evenflow.grouping import GroupingScheme, Scheme, make
 from evenflow.grouping.protocol import I32, U64
 from evenflow.model import Feedback, InputError, Workers
-from evenflow.model.discovery import build
 from evenflow.model.validation import check_whole
 from evenflow.planning.hot_keys import HotKeys, HotKeysState, Moves
 from evenflow.planning.hot_keys_state import at_once, joined
@@ -45,7 +44,7 @@ class GatewayState:
 class Smalops(Scheme):
     """The gateway of SMALOPS in virtual time: `HotKeys` over windows that are counted in messages.
 
-    Guarantee: one partition a key, until it is moved, which happens after every `step` messages only.
+    Guarantee: one partition per key, until it is moved, which happens after every `step` messages only.
 
     Parameters:
         window: messages of a counting window.
@@ -185,17 +184,3 @@ class Smalops(Scheme):
             "hot_keys_ever": len(state.ever or ()),
             "moves": state.moves,
         }
-
-
-def make_scheme(spec: str) -> GroupingScheme:
-    """A grouping scheme by its name, or the gateway of SMALOPS, which no other part of the package
-    can have as a scheme: it plans for itself.
-
-    Example:
-        >>> make_scheme("smalops:window=5000").window, make_scheme("greedy-d:d=3").d
-        (5000, 3)
-    """
-    if spec.partition(":")[0].strip() == Smalops.name:
-        scheme: GroupingScheme = build("grouping scheme", {Smalops.name: Smalops}, spec, {})
-        return scheme
-    return make(spec)
