@@ -13,19 +13,25 @@ from evenflow.model import InputError
 from evenflow.report.style import (
     BLUE,
     FAINT,
+    GREEN,
     GRID,
     INK,
+    ORANGE,
     QUIET,
     VERMILLION,
     Look,
-    category_look,
     house_style,
     new_figure,
     plain,
     save_figure,
 )
 
-_FIRST, _SECOND = Look(VERMILLION, "s", "--"), Look(BLUE, "o", "-")
+_LOOKS = (
+    Look(VERMILLION, "s", "--"),
+    Look(BLUE, "o", "-"),
+    Look(GREEN, "^", "-."),
+    Look(ORANGE, "D", ":"),
+)
 _POINTS = 400  #: of a curve over all messages
 
 
@@ -42,8 +48,7 @@ def draw_runs(
     """
     if not runs or not any(run.rows for run in runs):
         raise InputError("there is nothing to draw: no run gave a batch with rows")
-    looks = [_FIRST, _SECOND, *(category_look(i) for i in range(2, len(runs)))][: len(runs)]
-    drawn = list(zip(runs, looks, strict=True))
+    drawn = [(run, _LOOKS[i % len(_LOOKS)]) for i, run in enumerate(runs)]
     with house_style():
         figure = new_figure(12.5, 8.2)
         figure.set_layout_engine("constrained", w_pad=0.14, h_pad=0.12, hspace=0.04, wspace=0.04)

@@ -10,10 +10,11 @@ import pytest
 
 from evenflow.grouping import schemes
 from evenflow.model import InputError
-from evenflow.report.style import house_style, scheme_looks, shade
+from evenflow.report.style import house_style
 from evenflow_lab.experiments import Figure, Plot
 from evenflow_lab.report.arrangement import curve_over_time, panels_of, series_of
 from evenflow_lab.report.figures import compose, draw_figure
+from evenflow_lab.report.looks import scheme_looks, shade
 from evenflow_lab.report.scale import Scale, scale_of, tick_places
 
 pytestmark = pytest.mark.slow

@@ -11,15 +11,15 @@ import numpy as np
 import numpy.typing as npt
 
 from evenflow.model import InputError
-from evenflow.report.style import (
-    Look,
+from evenflow.report.style import Look
+from evenflow_lab.experiments import Plot
+from evenflow_lab.report.looks import (
     category_look,
     ordered_look,
     other_data_look,
     scheme_looks,
     variant_look,
 )
-from evenflow_lab.experiments import Plot
 from evenflow_lab.report.wording import Row, is_number, parameter_label, stream_label, value_label
 
 F64 = npt.NDArray[np.float64]

@@ -11,16 +11,7 @@ from typing import Any
 import numpy as np
 
 from evenflow.model import InputError
-from evenflow.report.style import (
-    GREY,
-    GRID,
-    QUIET,
-    Look,
-    house_style,
-    other_data_look,
-    plain,
-    save_figure,
-)
+from evenflow.report.style import GRID, QUIET, Look, house_style, plain, save_figure
 from evenflow_lab.experiments import Figure
 from evenflow_lab.report.arrangement import (
     Curve,
@@ -39,6 +30,7 @@ from evenflow_lab.report.arrangement import (
 )
 from evenflow_lab.report.horizontal import Across, across
 from evenflow_lab.report.layout import Footer, Header, PanelGrid, begin
+from evenflow_lab.report.looks import GREY, other_data_look
 from evenflow_lab.report.marks import (
     Edges,
     Stack,

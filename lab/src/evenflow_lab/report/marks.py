@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from evenflow.report.style import DASH_DOT, DASHED, DOTTED, INK, QUIET, Dash, Look, plain, shade
+from evenflow.report.style import INK, QUIET, Dash, Look, plain
 from evenflow_lab.report.arrangement import Curve, Series
+from evenflow_lab.report.looks import DASH_DOT, DASHED, DOTTED, shade
 from evenflow_lab.report.scale import Scale
 
 F64 = npt.NDArray[np.float64]
