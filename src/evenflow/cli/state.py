@@ -51,8 +51,8 @@ def show(checkpoint: Path, as_json: Json = False) -> None:
     )
     for title, values in (("identity", found["identity"]), ("plan", found["plan"])):
         say(console, f"{title}: {_line(values)}")
-    for epoch, place in found["epochs"].items():
-        say(console, f"epoch {epoch}: {_line(place)}")
+    for epoch, owners in found["epochs"].items():
+        say(console, f"epoch {epoch}: {_line(owners)}")
     table = new_table()
     for heading in ("owner", "segments", "rows", "bytes", "epochs"):
         table.add_column(heading, justify="right", no_wrap=True)
@@ -75,7 +75,7 @@ def show(checkpoint: Path, as_json: Json = False) -> None:
 def verify(checkpoint: Path, as_json: Json = False) -> None:
     """Check every checksum, manifest and row of a checkpoint, and name each damaged file.
 
-    Exit code 0: all is well. 1: something is damaged. 2: this is no checkpoint.
+    Exit code 0: all is well. 1: something is damaged. 2: this is not a checkpoint.
     """
     from evenflow.state.errors import CheckpointError
     from evenflow.state.verification import verify as verified

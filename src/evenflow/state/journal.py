@@ -8,15 +8,13 @@ from evenflow.model.plan import Plan
 from evenflow.state.checkpoint import content_of
 from evenflow.state.errors import explained
 from evenflow.state.manifest import seal, unseal
-from evenflow.state.metrics import compact_metrics, put_metrics, read_metrics
+from evenflow.state.metrics import read_metrics
 from evenflow.storage import Storage
 
 __all__ = [
-    "compact_metrics",
     "drop_unfinished",
     "fixed_plan",
     "forget_plans",
-    "put_metrics",
     "read_metrics",
     "request_partitions",
     "requested_partitions",

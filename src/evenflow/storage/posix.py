@@ -33,7 +33,8 @@ class PosixStorage:
     """A `Storage` in a directory of a file system, local or mounted by all machines.
 
     Guarantee: that of the protocol, where the file system has atomic `rename` and `link`, `fsync` and
-    `flock`, as local ones and NFS 4 have. Directories are made when they are needed.
+    `flock`, as local ones and NFS 4 have. Directories are made when they are needed. A name that ends
+    with `.tmp` is that of an unfinished object.
 
     Parameters:
         root: the directory.
