@@ -124,7 +124,7 @@ def cli_page() -> str:
         "there; progress goes to standard error.",
         *sections,
         "## `python -m evenflow.checks`",
-        "Runs the conformance suite on schemes and sketches by name, or on all. `--json` prints "
+        "Runs the conformance suite on schemes by name, or on all. `--json` prints "
         "one array. Exit codes: 0 all passed; 1 something failed; 2 the input was wrong. What is "
         "checked: [Add a scheme](../add_a_scheme.md#the-checks-that-will-run).",
     )

@@ -1,5 +1,4 @@
-"""The conformance suite: what every grouping scheme, every sketch and every
-operator must keep, as code.
+"""The conformance suite: what every grouping scheme and every operator must keep, as code.
 
 Shipped for people who write their own: `run_grouping_checks(MyScheme()).raise_if_failed()` in a
 test, or `python -m evenflow.checks my-scheme` by hand.
@@ -8,12 +7,10 @@ test, or `python -m evenflow.checks my-scheme` by hand.
 from evenflow.checks.grouping import GROUPING_CHECKS, run_grouping_checks
 from evenflow.checks.operators import run_operator_checks
 from evenflow.checks.outcome import CheckFailed, NotApplicable, Outcome, Report
-from evenflow.checks.sketches import SKETCH_CHECKS, run_sketch_checks
 from evenflow.checks.streams import Stream, standard_streams, uniform_stream
 
 __all__ = [
     "GROUPING_CHECKS",
-    "SKETCH_CHECKS",
     "CheckFailed",
     "NotApplicable",
     "Outcome",
@@ -21,7 +18,6 @@ __all__ = [
     "Stream",
     "run_grouping_checks",
     "run_operator_checks",
-    "run_sketch_checks",
     "standard_streams",
     "uniform_stream",
 ]

@@ -1,7 +1,7 @@
 """`python -m evenflow.checks [NAME …]`: run the conformance suite by hand.
 
-A name is that of a scheme or a sketch, with parameters after a colon (`greedy-d:d=5`); without a
-name, all are checked. Exit code 0: all passed; 1: something failed; 2: bad input.
+A name is that of a scheme, with parameters after a colon (`greedy-d:d=5`); without a name, all are
+checked. Exit code 0: all passed; 1: something failed; 2: bad input.
 """
 
 from __future__ import annotations
@@ -10,44 +10,59 @@ import argparse
 import dataclasses
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
-from evenflow import grouping, sketches
-from evenflow.checks import Report, run_grouping_checks, run_sketch_checks
+from evenflow import grouping
+from evenflow.checks.grouping import run_grouping_checks
+from evenflow.checks.outcome import Report
 from evenflow.model import InputError
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print a report a name; returns the exit code."""
-    parser = argparse.ArgumentParser(
-        prog="python -m evenflow.checks", description="Check grouping schemes and sketches."
+    """Check grouping schemes by name; returns the exit code."""
+    return check_by_name(
+        "python -m evenflow.checks",
+        arguments,
+        grouping.schemes(),
+        grouping.make,
+        run_grouping_checks,
     )
-    parser.add_argument("names", nargs="*", metavar="NAME", help='"key", "greedy-d:d=5", …')
+
+
+def check_by_name(
+    command: str,
+    arguments: Sequence[str] | None,
+    every: Iterable[str],
+    make: Callable[[str], Any],
+    check: Callable[[Any], Report],
+) -> int:
+    """Print a report per name; returns the exit code.
+
+    Parameters:
+        command: what was typed.
+        arguments: of the command line; those of this process if not given.
+        every: the names that are checked where none is given.
+        make: a subject by its name and parameters.
+        check: its report.
+    """
+    parser = argparse.ArgumentParser(prog=command, description="Run the conformance suite.")
+    parser.add_argument("names", nargs="*", metavar="NAME", help='with parameters: "greedy-d:d=5"')
     parser.add_argument("--json", action="store_true", help="one JSON array instead of text")
     given = parser.parse_args(arguments)
     done = []
     try:
-        for report in _reports(given.names or [*grouping.schemes(), *sketches.sketches()]):
-            done.append(report)
+        # All are made first: a misspelt name should not show after minutes of checking others.
+        for subject in [make(name) for name in given.names or every]:
+            done.append(check(subject))
             if not given.json:
-                print(report, flush=True)
+                print(done[-1], flush=True)
     except InputError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     if given.json:
         print(json.dumps([{**dataclasses.asdict(r), "ok": r.ok} for r in done], indent=2))
     return 0 if all(r.ok for r in done) else 1
-
-
-def _reports(names: Sequence[str]) -> Iterator[Report]:
-    # All are made first: a misspelt name should not show after minutes of checking others.
-    subjects = [(name, name.partition(":")[0].strip() in sketches.sketches()) for name in names]
-    made = [sketches.make(n) if is_sketch else grouping.make(n) for n, is_sketch in subjects]
-    for subject in made:
-        if isinstance(subject, sketches.Sketch):
-            yield run_sketch_checks(subject)
-        else:
-            yield run_grouping_checks(subject)
 
 
 if __name__ == "__main__":

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from evenflow.checks import contract
-from evenflow.checks.exact_counts import ExactCounts
 from evenflow.checks.outcome import CheckFailed, NotApplicable, Report, run
 from evenflow.checks.probing import copied, cuts
 from evenflow.checks.streams import U64, Stream, fingerprints, standard_streams
 from evenflow.sketches.protocol import Sketch
+from evenflow_lab.checks.exact_counts import ExactCounts
 
 SketchCheck = Callable[[Sketch, Sequence[Stream]], None]
 
