@@ -21,7 +21,9 @@ from evenflow.cli.app import main
 from evenflow.kafka.consumer import ConsumerConfig, ConsumerStopped, OrderedConsumer
 from evenflow.kafka.consumer_reference import CountPerKey
 from evenflow.kafka.consumer_transaction import Aborted
-from evenflow_lab.benchmarks.ordering import Run, all_outputs, run
+from evenflow_lab.benchmarks.ordering.outputs import all_outputs
+from evenflow_lab.benchmarks.ordering.settings import Run
+from evenflow_lab.benchmarks.ordering.trial import run_trial
 
 pytestmark = pytest.mark.slow  # a broker, and consumer processes
 
@@ -289,7 +291,7 @@ def test_a_consumer_that_is_not_in_its_group_commits_nothing(topic):
 
 
 def test_kills_rebalances_and_random_moves(broker):
-    figures = run(
+    figures = run_trial(
         Run(
             messages=20_000,
             keys=300,
@@ -311,7 +313,7 @@ def test_kills_rebalances_and_random_moves(broker):
 
 
 def test_the_checker_catches_consumers_that_do_not_wait(broker):
-    figures = run(
+    figures = run_trial(
         Run(
             messages=10_000,
             keys=50,

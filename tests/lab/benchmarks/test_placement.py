@@ -34,11 +34,11 @@ def test_every_size_is_timed_and_the_transcription_beside():
 
 def test_goals_are_of_the_named_sizes():
     cells = [cell(10, 0.1, 5.0), cell(50, 0.1, 4.9), cell(1000, 29.0)]
-    assert [(goal.measured, goal.held()) for goal in goals(cells)] == [
+    assert [(goal.measured, goal.held) for goal in goals(cells)] == [
         (pytest.approx(49.0), False),
         (29.0, True),
     ]
-    assert not goals([cell(1000, 31.0)])[0].held()
+    assert not goals([cell(1000, 31.0)])[0].held
 
 
 def test_growth_is_the_exponent_of_the_time():

@@ -48,7 +48,7 @@ def test_goals_are_of_mixed_at_the_named_sizes():
         Cell(GOAL_KEYS, planner="compact-mixed", seconds=0.1, told={"load_error": 2.0}, **where),
         Cell(GOAL_KEYS, 15, 0.02, planner="mixed", seconds=9.0),
     ]
-    assert [(goal.measured, goal.held()) for goal in goals(cells)] == [
+    assert [(goal.measured, goal.held) for goal in goals(cells)] == [
         (40.0, True),
         (0.2, False),
         (0.5, True),

@@ -39,8 +39,8 @@ def test_no_planner_beats_the_optimum_and_brute_force_finds_more_plans():
     for near in found.values():
         assert near.feasible <= 200
         assert min(near.ratios) >= 1
-    # How often and how near is measured by `python -m evenflow_lab.benchmarks.planning_optimum`, not asserted: a
-    # heuristic promises neither. These follow from what the planners promise.
+    # How often and how near is measured by `evenflow bench planning-optimum`, not asserted: a heuristic
+    # promises neither. These follow from what the planners promise.
     assert found["mixed"].needless == 0
     assert found["mixed-bf"].feasible >= found["mixed"].feasible > found["min-table"].feasible
 

@@ -8,11 +8,11 @@ import pyarrow as pa
 import pytest
 
 from evenflow.model import InputError
+from evenflow_lab.benchmarks.outcome import as_json
 from evenflow_lab.benchmarks.spark.catalogue import MEASUREMENTS, chosen
 from evenflow_lab.benchmarks.spark.empty_batch import EmptyBatch
 from evenflow_lab.benchmarks.spark.figure13_14 import SCHEMES, Figure13And14
 from evenflow_lab.benchmarks.spark.fluctuation import CONTESTANTS, Fluctuation
-from evenflow_lab.benchmarks.spark.outcome import as_json
 from evenflow_lab.benchmarks.spark.overhead import Overhead
 from evenflow_lab.benchmarks.spark.per_key import PerKeyWork
 from evenflow_lab.benchmarks.spark.scale_out import ScaleOut

@@ -1,4 +1,4 @@
-"""How good is the d that d-choices picks? `python -m evenflow_lab.benchmarks.choices [--json] [--messages N]`
+"""How good is the d that d-choices picks?
 
 For n = 50 and 100 workers and skews z = 0.1 … 2.0 (10 000 keys, 5 sources): the d that d-choices has
 at the end, beside the smallest d, found by trying all, with which hot keys reach the balance of
@@ -9,13 +9,9 @@ at. Figure 9 of "When two choices are not enough", as a table; the work is done 
 
 from __future__ import annotations
 
-import argparse
-import json
-import sys
-from typing import Any
+from typing import Annotated, Any
 
-import numpy as np
-
+from evenflow_lab.benchmarks.outcome import Progress, Result, Table, say_nothing
 from evenflow_lab.experiments import run_cell
 
 SOURCES, KEYS, EPSILON = 5, 10_000, 1e-4
@@ -43,26 +39,21 @@ def row(n: int, z: float, messages: int) -> dict[str, Any]:
     return found
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--messages", type=int, default=1_000_000)
-    parser.add_argument("--json", action="store_true")
-    arguments = parser.parse_args()
+def run(
+    messages: Annotated[int, "Length of each stream."] = 1_000_000,
+    progress: Progress = say_nothing,
+) -> Result:
+    points = [(n, z / 10) for n in (50, 100) for z in range(1, 21)]
     rows = []
-    if not arguments.json:
-        print("workers  skew  formula  picked  smallest  imbalance      goal")
-    for n in (50, 100):
-        for z in np.arange(1, 21) / 10:
-            rows.append(row(n, float(z), arguments.messages))
-            if not arguments.json:
-                print(
-                    "{workers:7} {zipf:5.1f} {formula:8} {picked:7} {smallest:9} "
-                    "{imbalance:10.1e} {imbalance_goal:9.1e}".format(**rows[-1]),
-                    flush=True,
-                )
-    if arguments.json:
-        json.dump(rows, sys.stdout, indent=1)
-
-
-if __name__ == "__main__":
-    main()
+    for done, (n, z) in enumerate(points):
+        progress(f"{n} workers, z = {z}", done, len(points))
+        rows.append(row(n, z, messages))
+    shown = [
+        {
+            **{name: found[name] for name in ("workers", "zipf", "formula", "picked", "smallest")},
+            "imbalance": f"{found['imbalance']:.1e}",
+            "goal": f"{found['imbalance_goal']:.1e}",
+        }
+        for found in rows
+    ]
+    return Result(rows, (Table(shown),))

@@ -1,4 +1,4 @@
-"""Twelve queries on three Spark applications: `python -m evenflow_lab.benchmarks.fleet --json`.
+"""Twelve queries on three Spark applications, placed by load correlation or not.
 
 The inputs of four queries each burst together, in three phases. In the *connected* plan the queries
 of a phase share a node, as the operators of one stream would; it is left as it is. Then the same
@@ -12,7 +12,6 @@ wait for each other as they would for a real core.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import signal
@@ -20,21 +19,35 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).parents[4] / "tests"))
-
 from evenflow.fleet.config import read_config
 from evenflow.fleet.status import status
-from fleet_feed import Feed, config
+from evenflow_lab.benchmarks.outcome import Progress, Result, Table, say_nothing
+from evenflow_lab.checking.fleet_feed import Feed, config
 
 PHASES = 3
 
 
-def run(folder: Path, options: argparse.Namespace, placed: bool, kills: bool) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Settings:
+    """The options of `run`."""
+
+    queries: int
+    period: float
+    periods: int
+    low: int
+    high: int
+    service: float
+    trigger: str
+
+
+def run_plan(folder: Path, options: Settings, placed: bool, kills: bool) -> dict[str, Any]:
     """One plan, from `up` to `down`; its figures."""
     queries = {
         f"{'pqr'[phase]}{i}": ("counted" if i % 2 else "totals")
@@ -100,9 +113,9 @@ def run(folder: Path, options: argparse.Namespace, placed: bool, kills: bool) ->
     return told
 
 
-def killed(plan: Any, path: Path, fleet: Any) -> list[str]:
+def killed(plan: Any, path: Path, fleet: Callable[..., None]) -> list[str]:
     """A node, then the coordinator, then both."""
-    told = []
+    told: list[str] = []
     for victims in (("node",), ("coordinator",), ("node", "coordinator")):
         nodes = [node for node in status(plan)["nodes"] if node["alive"]]
         if "node" in victims:
@@ -141,7 +154,7 @@ def quiet(seen: dict[str, Any]) -> bool:
     return all(query["state"] == "running" for query in seen["queries"])
 
 
-def wait_for(what: Any, seconds: float, give_up: bool = True) -> None:
+def wait_for(what: Callable[[], bool], seconds: float, give_up: bool = True) -> None:
     deadline = time.monotonic() + seconds
     while not what():
         if time.monotonic() > deadline:
@@ -151,31 +164,30 @@ def wait_for(what: Any, seconds: float, give_up: bool = True) -> None:
         time.sleep(0.5)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--queries", type=int, default=12)
-    parser.add_argument("--period", type=float, default=60.0, help="seconds between two bursts")
-    parser.add_argument("--periods", type=int, default=2, help="that are measured")
-    parser.add_argument("--low", type=int, default=5, help="rows a second and query")
-    parser.add_argument("--high", type=int, default=60, help="the same in a burst")
-    parser.add_argument("--service", type=float, default=0.005, help="seconds a row")
-    parser.add_argument("--trigger", default="8 seconds", help="between two batches of a query")
-    parser.add_argument("--no-kills", action="store_true")
-    parser.add_argument("--json", action="store_true")
-    options = parser.parse_args()
-    found = []
+def run(
+    queries: Annotated[int, "Queries; a third of them in each phase."] = 12,
+    period: Annotated[float, "Seconds between two bursts."] = 60.0,
+    periods: Annotated[int, "Periods that are measured."] = 2,
+    low: Annotated[int, "Rows per second and query."] = 5,
+    high: Annotated[int, "Rows per second and query in a burst."] = 60,
+    service: Annotated[float, "Seconds per row."] = 0.005,
+    trigger: Annotated[str, "Time between two batches of a query."] = "8 seconds",
+    no_kills: Annotated[bool, "Kill nothing."] = False,
+    progress: Progress = say_nothing,
+) -> Result:
+    options = Settings(queries, period, periods, low, high, service, trigger)
+    found: list[dict[str, Any]] = []
     for placed in (False, True):
         with tempfile.TemporaryDirectory(prefix="evenflow-fleet-") as folder:
-            print(f"{'placed' if placed else 'connected'} plan", file=sys.stderr)
-            found.append(run(Path(folder), options, placed, placed and not options.no_kills))
-    if options.json:
-        print(json.dumps({"parameters": vars(options), "figures": found}, indent=2))
-    else:
-        for told in found:
-            print(*(f"{name}: {value}" for name, value in told.items()), sep="\n", end="\n\n")
-    if any(told["wrong outputs"] for told in found):
-        sys.exit(1)
-
-
-if __name__ == "__main__":
-    main()
+            progress(f"{'placed' if placed else 'connected'} plan", len(found), 2)
+            found.append(run_plan(Path(folder), options, placed, placed and not no_kills))
+    return Result(
+        {"parameters": {**asdict(options), "no_kills": no_kills}, "figures": found},
+        tuple(
+            Table(
+                [{"": name, "value": value} for name, value in told.items()], f"{told['plan']} plan"
+            )
+            for told in found
+        ),
+        passed=not any(told["wrong outputs"] for told in found),
+    )

@@ -1,4 +1,4 @@
-"""The gateway's throughput beside a plain Spark → Kafka copy: `python -m evenflow_lab.benchmarks.gateway`.
+"""The gateway's throughput beside a plain Spark → Kafka copy.
 
 All read the same topic from a real broker on this machine and write it to another one. The contestants:
 
@@ -19,21 +19,15 @@ rates, the seconds of the gateway's steps in a batch, and the load average befor
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 import statistics
-import sys
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import replace
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Annotated, Any
 
 import numpy as np
-
-sys.path.insert(0, str(Path(__file__).parents[4] / "tests"))
 
 from evenflow.kafka.artifacts import connector_jars
 from evenflow.kafka.broker import Broker
@@ -44,7 +38,8 @@ from evenflow.kafka.gateway_rows import placed, with_headers
 from evenflow.ordering import MESSAGE, Header, pack
 from evenflow.planning.hot_keys import HotKeys
 from evenflow.spark.session import local_session
-from kafka_topics import end_offsets, new_topic
+from evenflow_lab.benchmarks.outcome import Goal, Progress, Result, Table, say_nothing
+from evenflow_lab.checking.kafka_topics import end_offsets, new_topic
 
 GOAL = 0.8
 THRESHOLD = 1e-3  #: the share of messages that makes a key hot
@@ -60,35 +55,77 @@ FORGET = {
 }
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--batch", type=int, default=1_000_000, help="messages")
-    parser.add_argument("--keys", type=int, default=100_000)
-    parser.add_argument("--value-bytes", type=int, default=100)
-    parser.add_argument("--partitions", type=int, default=8, help="of source and target")
-    parser.add_argument("--rounds", type=int, default=9, help="besides the first ones, left out")
-    parser.add_argument("--brief", type=int, default=60, help="brief rounds that are left out")
-    parser.add_argument("--warm-up", type=int, default=5, help="whole rounds that are left out")
-    parser.add_argument("--interval", type=float, default=2.0, help="between two decisions")
-    parser.add_argument("--headers", type=int, default=0, help="of every message in the source")
-    parser.add_argument("--sorted", action="store_true", help="as rows that come in no order")
-    parser.add_argument("--parts", action="store_true", help="contestants that do less and less")
-    told = parser.parse_args()
-    jars = ",".join(str(jar) for jar in connector_jars())
-    spark = local_session(
-        None, "gateway benchmark", **{"spark.jars": jars, "spark.driver.memory": "2g", **FORGET}
+@dataclass(frozen=True)
+class Settings:
+    """The options of `run`."""
+
+    batch: int = 1_000_000
+    keys: int = 100_000
+    value_bytes: int = 100
+    partitions: int = 8
+    rounds: int = 9
+    brief: int = 60
+    warm_up: int = 5
+    interval: float = 2.0
+    headers: int = 0
+    sorted: bool = False
+    parts: bool = False
+
+
+def run(
+    batch: Annotated[int, "Messages in a batch."] = Settings.batch,
+    keys: Annotated[int, "Keys."] = Settings.keys,
+    value_bytes: Annotated[int, "Size of a value."] = Settings.value_bytes,
+    partitions: Annotated[int, "Partitions of source and target."] = Settings.partitions,
+    rounds: Annotated[int, "Rounds, besides the first ones, left out."] = Settings.rounds,
+    brief: Annotated[int, "Brief rounds that are left out."] = Settings.brief,
+    warm_up: Annotated[int, "Whole rounds that are left out."] = Settings.warm_up,
+    interval: Annotated[float, "Seconds between two decisions."] = Settings.interval,
+    headers: Annotated[int, "Headers of every message in the source."] = Settings.headers,
+    sorted: Annotated[bool, "As rows that come in no order."] = False,
+    parts: Annotated[bool, "Contestants that do less and less."] = False,
+    progress: Progress = say_nothing,
+) -> Result:
+    told = Settings(
+        batch,
+        keys,
+        value_bytes,
+        partitions,
+        rounds,
+        brief,
+        warm_up,
+        interval,
+        headers,
+        sorted,
+        parts,
     )
+    jars = ",".join(str(jar) for jar in connector_jars())
+    conf: dict[str, Any] = {"spark.jars": jars, "spark.driver.memory": "2g", **FORGET}
+    spark = local_session(None, "gateway benchmark", **conf)
     try:
         with Broker.start() as broker:
-            print(json.dumps(measured(spark, broker, told), indent=2))
+            found = measured(spark, broker, told, progress)
     finally:
         spark.stop()
+    rates, ratios = found["per_second"], found["gateway_to"]
+    rows = [
+        {"contestant": name, "messages per second": rate, "gateway ÷ it": ratios.get(name)}
+        for name, rate in rates.items()
+    ]
+    goals = tuple(
+        Goal(f"gateway ÷ {name} copy", ratios[name], GOAL, at_least=True)
+        for name in ("plain", "tuned")
+    )
+    return Result(found, (Table(rows),), goals=goals)
 
 
-def measured(spark: Any, broker: Broker, told: argparse.Namespace) -> dict[str, Any]:
+def measured(
+    spark: Any, broker: Broker, told: Settings, progress: Progress = say_nothing
+) -> dict[str, Any]:
     source = new_topic(broker, told.partitions)
     # One batch more than is read: at the end of a topic every reader waits for more.
     sizes = [BRIEF] * told.brief + [told.batch] * (told.warm_up + told.rounds)
+    progress("filling the source", 0, len(sizes))
     fill(broker, source, told, sum(sizes) + told.batch)
     starts = {"plain": plain, "tuned": tuned, "tuned_with_header": with_constant_header}
     if told.parts:
@@ -118,8 +155,8 @@ def measured(spark: Any, broker: Broker, told: argparse.Namespace) -> dict[str, 
                     for step, spent in metrics[-1]["durations"].items():
                         steps.setdefault(step, []).append(spent)
                     written[name] += 2 * metrics[-1]["moves"]
-            if size != BRIEF:
-                note(", ".join(f"{name} {found[-1]:,.0f}" for name, found in rates.items()))
+            last = ", ".join(f"{name} {found[-1]:,.0f}" for name, found in rates.items())
+            progress("brief rounds" if size == BRIEF else last, turn + 1, len(sizes))
         for name, target in targets.items():
             assert sum(end_offsets(broker, target)) == written[name]
     left_out = told.brief + told.warm_up
@@ -165,17 +202,15 @@ def read_plainly(spark: Any, bootstrap: str, topic: str, *, most: int) -> Any:
     return reader.option("includeHeaders", "true").option("maxOffsetsPerTrigger", most).load()
 
 
-def plain(df: Any, broker: Broker, target: str, folder: str, told: argparse.Namespace) -> Any:
+def plain(df: Any, broker: Broker, target: str, folder: str, told: Settings) -> Any:
     return written_by_spark(df.select("key", "value", "headers"), broker, target, folder, {})
 
 
-def tuned(df: Any, broker: Broker, target: str, folder: str, told: argparse.Namespace) -> Any:
+def tuned(df: Any, broker: Broker, target: str, folder: str, told: Settings) -> Any:
     return written_by_spark(df.select("key", "value", "headers"), broker, target, folder, PRODUCER)
 
 
-def with_constant_header(
-    df: Any, broker: Broker, target: str, folder: str, told: argparse.Namespace
-) -> Any:
+def with_constant_header(df: Any, broker: Broker, target: str, folder: str, told: Settings) -> Any:
     from pyspark.sql import functions as F
 
     ours = pack(Header(MESSAGE, 1, 2, 3))
@@ -194,9 +229,7 @@ def written_by_spark(
     return writer.option("checkpointLocation", folder).trigger(processingTime=ONCE).start()
 
 
-def through_gateway(
-    df: Any, broker: Broker, target: str, folder: str, told: argparse.Namespace
-) -> Any:
+def through_gateway(df: Any, broker: Broker, target: str, folder: str, told: Settings) -> Any:
     policy = HotKeys(told.partitions, threshold=THRESHOLD)
     gateway = Gateway(broker.bootstrap, target, policy, told.interval)
     rows = replace(TOPIC_ROWS, in_order=False) if told.sorted else TOPIC_ROWS
@@ -207,7 +240,7 @@ def in_parts(counting: bool) -> Callable[..., Any]:
     """A gateway that never moves a key: it places all by hash, with their true positions, and counts
     them or does not. It keeps no state."""
 
-    def start(df: Any, broker: Broker, target: str, folder: str, told: argparse.Namespace) -> Any:
+    def start(df: Any, broker: Broker, target: str, folder: str, told: Settings) -> Any:
         every = sampling(told.batch, THRESHOLD)
 
         def each(rows: Any, batch: int) -> None:
@@ -227,7 +260,7 @@ def in_parts(counting: bool) -> Callable[..., Any]:
     return start
 
 
-def fill(broker: Broker, topic: str, told: argparse.Namespace, messages: int) -> None:
+def fill(broker: Broker, topic: str, told: Settings, messages: int) -> None:
     """Messages with keys of the paper's power law, in a topic by Kafka's own hashing."""
     from confluent_kafka import Producer
 
@@ -242,26 +275,17 @@ def fill(broker: Broker, topic: str, told: argparse.Namespace, messages: int) ->
         "queue.buffering.max.messages": 1_000_000,
     }
     producer = Producer({"bootstrap.servers": broker.bootstrap, **settings})
-    began = time.perf_counter()
     for i, key in enumerate(drawn.tolist()):
         send(producer, topic, value, b"key-%d" % key, headers)
         if i % 10_000 == 0:
             producer.poll(0)
     assert producer.flush(300) == 0
-    note(f"{messages:,} messages in the source after {time.perf_counter() - began:.0f} s")
 
 
 def send(producer: Any, topic: str, value: bytes, key: bytes, headers: list[Any]) -> None:
     while True:
         try:
-            return producer.produce(topic, value, key, headers=headers)
+            producer.produce(topic, value, key, headers=headers)
+            return
         except BufferError:
             producer.poll(0.05)  # or its reports of what was sent fill the queue
-
-
-def note(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,17 +1,16 @@
-"""Gateway, broker and consumers killed with SIGKILL under load: `python -m evenflow_lab.benchmarks.gateway_kills`.
+"""Gateway, broker and consumers killed with SIGKILL under load.
 
 A producer writes numbered messages to a topic all the while; a gateway copies them to another, with
 keys that become hot and move twice a second; ordered consumers, processes of their own, read that and
 write what they have counted. Gateway, broker and consumers are killed at random moments and started
 again. In the end two things are compared with what was sent: every key's messages in the gateway's
-topic, duplicates dropped by position (`tests/gateway_log.py`), and what the consumers have put out, in
-which no message may be missing, doubled or out of order (`tests/order_checker.py`). Neither shares code
-with readers.
+topic, duplicates dropped by position (`checking/gateway_log.py`), and what the consumers have put out,
+in which no message may be missing, doubled or out of order (`checking/order_checker.py`). Neither
+shares code with readers.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import random
 import subprocess
@@ -22,17 +21,18 @@ import time
 from collections import defaultdict
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).parents[4] / "tests"))
-
 from evenflow.kafka.broker import Broker
-from evenflow_lab.benchmarks.ordering import Consumers, Outputs, Run, all_outputs
-from gateway_log import written
-from kafka_topics import consumed, end_offsets, new_topic
-from order_checker import check
+from evenflow_lab.benchmarks.ordering.consumers import Consumers
+from evenflow_lab.benchmarks.ordering.outputs import Outputs, all_outputs
+from evenflow_lab.benchmarks.ordering.settings import Run
+from evenflow_lab.benchmarks.outcome import Progress, Result, Table, say_nothing
+from evenflow_lab.checking.gateway_log import written
+from evenflow_lab.checking.kafka_topics import consumed, end_offsets, new_topic
+from evenflow_lab.checking.order_checker import check
 
 PARTITIONS, SOURCES = 6, 4
 
@@ -90,33 +90,33 @@ def gateway(broker: Broker, source: str, target: str, folder: str, once: bool) -
     return [*command, "--once"] if once else command
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--kills", type=int, default=10, help="of the gateway")
-    parser.add_argument("--broker-kills", type=int, default=2)
-    parser.add_argument("--rate", type=float, default=2000, help="messages a second")
-    parser.add_argument("--keys", type=int, default=5000)
-    parser.add_argument("--consumers", type=int, default=2)
-    parser.add_argument("--seed", type=int, default=0)
-    told = parser.parse_args()
-    rng, chance = np.random.default_rng(told.seed), random.Random(told.seed)
+def run(
+    kills: Annotated[int, "Kills of the gateway."] = 10,
+    broker_kills: Annotated[int, "Kills of the broker."] = 2,
+    rate: Annotated[float, "Messages per second."] = 2000,
+    keys: Annotated[int, "Keys."] = 5000,
+    consumers: Annotated[int, "Consumer processes."] = 2,
+    seed: Annotated[int, "Of keys and moments."] = 0,
+    progress: Progress = say_nothing,
+) -> Result:
+    rng, chance = np.random.default_rng(seed), random.Random(seed)
     began = time.monotonic()
     with Broker.start() as broker, tempfile.TemporaryDirectory() as folder:
         source, target = new_topic(broker, SOURCES), new_topic(broker, PARTITIONS)
         output = new_topic(broker, SOURCES)
-        consumers = Consumers(
-            Run(consumers=told.consumers, faults=("kill",)),
+        readers = Consumers(
+            Run(consumers=consumers, faults=("kill",)),
             broker.bootstrap,
             target,
             output,
             Path(folder),
         )
-        load = Load(broker, source, told.rate, told.keys, told.seed + 1)
+        load = Load(broker, source, rate, keys, seed + 1)
         load.start()
         try:
             batches = 0
-            broker_dies = set(rng.choice(told.kills, told.broker_kills, replace=False).tolist())
-            for kill in range(told.kills):
+            broker_dies = set(rng.choice(kills, broker_kills, replace=False).tolist())
+            for kill in range(kills):
                 with subprocess.Popen(
                     gateway(broker, source, target, f"{folder}/gateway", False),
                     stdout=subprocess.PIPE,
@@ -127,20 +127,21 @@ def main() -> None:
                         process.stdout, range(int(rng.integers(2, 6))), strict=False
                     ):
                         batches = json.loads(line)["batch"] + 1
-                        consumers.revive(time.monotonic())
+                        readers.revive(time.monotonic())
                         if kill in broker_dies and after == 0:
-                            note("the broker is killed")
+                            progress("the broker is killed", kill, kills)
                             broker.kill()
                             time.sleep(1.0)
                             broker.restart()
-                            note("the broker is back")
                     time.sleep(float(rng.random()))
                     assert process.poll() is None, "the gateway stopped by itself"
                     process.kill()
-                consumers.harm(chance)
-                note(
+                readers.harm(chance)
+                progress(
                     f"kill {kill + 1} of the gateway, after {batches} batches, {load.number:,} sent, "
-                    f"consumers {consumers.faults}"
+                    f"consumers {readers.faults}",
+                    kill + 1,
+                    kills,
                 )
             load.enough.set()
             load.join()
@@ -149,41 +150,38 @@ def main() -> None:
             assert sum(end_offsets(broker, source)) == load.number
             last = gateway(broker, source, target, f"{folder}/gateway", True)
             subprocess.run(last, check=True, stdout=subprocess.DEVNULL)
-            consume_all(consumers, Outputs(broker.bootstrap, output), load.number)
+            seen = consume_all(readers, Outputs(broker.bootstrap, output), load.number)
+            progress(f"{seen:,} outputs of {load.number:,} messages", kills, kills)
         finally:
-            consumers.end()
-        counts = consumers.counts()
+            readers.end()
+        counts = readers.counts()
         found = written(consumed(broker, target))
         effects = check(
             {key: len(values) for key, values in load.sent.items()},
             all_outputs(broker.bootstrap, output),
         )
-    wrong = {k for k in {*load.sent, *found.values} if load.sent.get(k) != found.values.get(k)}
-    print(
-        json.dumps(
-            {
-                "seconds": round(time.monotonic() - began),
-                "gateway_kills": told.kills,
-                "broker_kills": told.broker_kills,
-                "messages": load.number,
-                "keys": len(load.sent),
-                "records_in_target": found.records,
-                "duplicates_in_target": found.duplicates,
-                "moves": found.moves,
-                "keys_lost_or_out_of_order": len(wrong),
-                "consumer_faults": consumers.faults,
-                "consumers_that_could_tell": counts,
-                "effects": asdict(effects),
-            },
-            indent=2,
-        )
-    )
-    if wrong or effects.any:
-        raise SystemExit(1)
+    expected: dict[bytes | None, list[bytes]] = dict(load.sent.items())
+    wrong = {k for k in {*expected, *found.values} if expected.get(k) != found.values.get(k)}
+    answer = {
+        "seconds": round(time.monotonic() - began),
+        "gateway_kills": kills,
+        "broker_kills": broker_kills,
+        "messages": load.number,
+        "keys": len(load.sent),
+        "records_in_target": found.records,
+        "duplicates_in_target": found.duplicates,
+        "moves": found.moves,
+        "keys_lost_or_out_of_order": len(wrong),
+        "consumer_faults": readers.faults,
+        "consumers_that_could_tell": counts,
+        "effects": asdict(effects),
+    }
+    rows = [{"": name, "value": value} for name, value in answer.items()]
+    return Result(answer, (Table(rows),), passed=not (wrong or effects.any))
 
 
-def consume_all(consumers: Consumers, outputs: Outputs, messages: int) -> None:
-    """Wait until there is an output for every message, or until no more come."""
+def consume_all(consumers: Consumers, outputs: Outputs, messages: int) -> int:
+    """Wait until there is an output for every message, or until no more come; how many there were."""
     seen, last = 0, time.monotonic()
     while seen < messages and time.monotonic() - last < 90:
         new = len(outputs.poll())
@@ -191,12 +189,4 @@ def consume_all(consumers: Consumers, outputs: Outputs, messages: int) -> None:
         if new:
             last = time.monotonic()
         consumers.revive(time.monotonic())
-    note(f"{seen:,} outputs of {messages:,} messages")
-
-
-def note(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
-
-
-if __name__ == "__main__":
-    main()
+    return seen

@@ -1,4 +1,7 @@
-"""How long a scheme thinks about one message, as a ratio to key grouping in the same run."""
+"""How long every scheme takes to route one message, as a ratio to key grouping in the same run.
+
+And how fast fingerprints are, in MB/s.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import copy
 from collections.abc import Callable
 from dataclasses import dataclass
 from time import perf_counter_ns
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -14,6 +17,7 @@ from evenflow.grouping import GroupingScheme, make, schemes
 from evenflow.model import InputError
 from evenflow.simulator.workloads.protocol import U64
 from evenflow.simulator.workloads.zipf import Zipf
+from evenflow_lab.benchmarks.outcome import Progress, Result, Table, say_nothing
 
 WORKERS = (10, 100, 1000)
 REFERENCE = "key"
@@ -38,7 +42,7 @@ class KernelSpeeds:
     Parameters:
         messages: length of the stream, warm-up included; `rounds`: how often its second half was
             timed.
-        nanoseconds: scheme → nanoseconds a message for each of `WORKERS`.
+        nanoseconds: scheme → nanoseconds per message for each of `WORKERS`.
         not_started: scheme → why it could not be measured.
         fingerprint_mb_per_s: megabytes of 20-byte strings fingerprinted a second.
     """
@@ -177,3 +181,39 @@ def fingerprint_mb_per_s(strings: int = 500_000, rounds: int = 5) -> float:
         fingerprint(array)
         best = min(best, perf_counter_ns() - began)
     return len(letters) / best * 1_000
+
+
+def run(
+    messages: Annotated[int, "Length of the stream; half of it warms up."] = 2_000_000,
+    rounds: Annotated[int, "Times that each scheme is timed; the best counts."] = 5,
+    progress: Progress = say_nothing,
+) -> Result:
+    speeds = kernel_speeds(
+        messages, rounds, progress=lambda done, steps: progress("timing", done, steps)
+    )
+    shown = [
+        {
+            "grouping": name,
+            **{
+                f"ns\nn={n}": f"{ns:.1f}"
+                for n, ns in zip(WORKERS, speeds.nanoseconds[name], strict=True)
+            },
+            **{
+                f"× key\nn={n}": f"{ratio:.1f}"
+                for n, ratio in zip(WORKERS, speeds.ratios(name), strict=True)
+            },
+            "growth\n100→1000": f"{speeds.growth(name):.2f}",
+        }
+        for name in sorted(speeds.nanoseconds, key=lambda name: speeds.nanoseconds[name][1])
+    ]
+    title = f"z = {ZIPF}, {KEYS:,} keys, {messages:,} messages, best of {rounds} rounds"
+    return Result(
+        speeds.to_dict(),
+        (Table(shown, title),),
+        (
+            *(f"not measured: {name}: {why}" for name, why in speeds.not_started.items()),
+            f"Fingerprints of {STRING_BYTES}-byte strings: {speeds.fingerprint_mb_per_s:,.0f} MB/s on "
+            "one core.",
+            f"How: {HOW}.",
+        ),
+    )

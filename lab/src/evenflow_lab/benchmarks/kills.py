@@ -1,4 +1,4 @@
-"""A query whose driver is killed with SIGKILL, over and over: `python -m evenflow_lab.benchmarks.kills --kills 50`.
+"""A query whose driver is killed with SIGKILL, over and over.
 
 The driver is killed at every moment of a batch (plan fixed, segment written, output delivered, …) and
 at random ones, and started again each time. In the end the output of every batch, the latest output
@@ -7,33 +7,34 @@ and the state of every key are compared with plain Python over all rows.
 
 from __future__ import annotations
 
-import argparse
-import sys
 import tempfile
+from dataclasses import asdict
 from pathlib import Path
+from typing import Annotated
 
-sys.path.insert(0, str(Path(__file__).parents[4] / "tests"))
+from evenflow_lab.benchmarks.outcome import Progress, Result, say_nothing
+from evenflow_lab.checking.exactly_once.kills import run_and_kill
 
-from exactly_once.kills import run_and_kill
 
+def run(
+    kills: Annotated[int, "How often."] = 50,
+    scheme: Annotated[
+        list[str] | None, "A grouping scheme; repeatable: each driver has another."
+    ] = None,
+    seed: Annotated[int, "Of the data and of the moments."] = 0,
+    progress: Progress = say_nothing,
+) -> Result:
+    schemes = scheme or ["table", "auto", "d-choices", "table", "key"]
+    done = 0
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--kills", type=int, default=50)
-    parser.add_argument("--scheme", action="append", help="several: each driver has another")
-    parser.add_argument("--seed", type=int, default=0)
-    told = parser.parse_args()
-    schemes = told.scheme or ["table", "auto", "d-choices", "table", "key"]
+    def say(line: str) -> None:
+        nonlocal done
+        done += 1
+        progress(line, done, kills)
+
     with tempfile.TemporaryDirectory() as directory:
-        result = run_and_kill(
-            Path(directory),
-            told.kills,
-            schemes,
-            told.seed,
-            say=lambda line: print(line, file=sys.stderr),
-        )
-    print(f"{' and '.join(schemes)}: {result}")
-
-
-if __name__ == "__main__":
-    main()
+        found = run_and_kill(Path(directory), kills, schemes, seed, say)
+    return Result(
+        {"schemes": schemes, "seed": seed, **asdict(found)},
+        lines=(f"{' and '.join(schemes)}: {found}",),
+    )

@@ -1,4 +1,4 @@
-"""How near to the best plan does placement come? `python -m evenflow_lab.benchmarks.placement_optimum [--json]`
+"""How near does placement come to the best plan?
 
 On small random instances all plans are tried. The optimum is the least average load variance of the
 plans whose most loaded node has no more load than that of the algorithm's own plan: balance is first,
@@ -7,16 +7,15 @@ and a plan that is less balanced may vary less. Theorem 1's bound, var X / n², 
 
 from __future__ import annotations
 
-import argparse
-import json
 from collections.abc import Iterator
 from itertools import count, islice, product
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 from evenflow.placement import make_placer
 from evenflow.placement.protocol import Nodes, Observed, least_variance
+from evenflow_lab.benchmarks.outcome import Progress, Result, Table, say_nothing
 
 ALGORITHMS = ("cor-glb", "llf-glb", "rand-glb")
 SIZES = ((2, 12), (3, 10), (4, 9))  #: nodes and operators
@@ -52,7 +51,7 @@ def all_plans(observed: Observed, nodes: Nodes) -> tuple[np.ndarray, np.ndarray]
 
 
 def measure(instances: int, seed: int = 1) -> list[dict[str, Any]]:
-    """A row an algorithm: its average load variance over the optimum, and over the bound."""
+    """One row per algorithm: its average load variance over the optimum, and over the bound."""
     over: dict[str, list[float]] = {name: [] for name in ALGORITHMS}
     bound: dict[str, list[float]] = {name: [] for name in ALGORITHMS}
     for observed, nodes in islice(random_instances(seed), instances):
@@ -78,25 +77,22 @@ def measure(instances: int, seed: int = 1) -> list[dict[str, Any]]:
     ]
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("--instances", type=int, default=200)
-    parser.add_argument("--json", action="store_true")
-    arguments = parser.parse_args()
-    rows = measure(arguments.instances)
-    if arguments.json:
-        print(json.dumps(rows, indent=2))
-        return
-    print(
-        f"average load variance over that of the best as balanced, {arguments.instances} instances"
+def run(
+    instances: Annotated[int, "Random instances."] = 200,
+    progress: Progress = say_nothing,
+) -> Result:
+    progress(f"{instances} instances", 0, None)
+    rows = measure(instances)
+    shown = [
+        {
+            "algorithm": row["algorithm"],
+            "optimal": f"{row['optimal']:.1%}",
+            **{what: f"{row[what]:.2f}" for what in ("median", "mean", "worst")},
+            "optimum ÷ Theorem 1's bound": f"{row['optimum_over_bound']:.2f}",
+        }
+        for row in rows
+    ]
+    title = (
+        f"Average load variance ÷ that of the best plan that is as balanced, {instances} instances"
     )
-    for row in rows:
-        print(
-            f"{row['algorithm']:9} optimal in {row['optimal']:6.1%}, median {row['median']:.2f}, mean "
-            f"{row['mean']:.2f}, worst {row['worst']:.2f}; that optimum over Theorem 1's bound: "
-            f"{row['optimum_over_bound']:.2f}"
-        )
-
-
-if __name__ == "__main__":
-    main()
+    return Result(rows, (Table(shown, title),))

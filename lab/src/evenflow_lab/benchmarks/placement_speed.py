@@ -1,4 +1,7 @@
-"""How long the global algorithm thinks, beside the paper's words taken one by one, in the same run."""
+"""How long COR-GLB takes, beside a transcription of the paper's words, in the same run.
+
+Takes about a minute, most of it in the transcription. Run it while nothing else runs.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +9,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from math import log
 from time import perf_counter
-from typing import Any, NamedTuple
+from typing import Annotated, Any
 
 import numpy as np
 
 from evenflow.model import InputError
 from evenflow.placement import make_placer
 from evenflow.placement.protocol import Nodes, Observed, Proposal
+from evenflow_lab.benchmarks.outcome import Goal, Progress, Result, Table, say_nothing
 from evenflow_lab.literal import placement as literal
 
 ALGORITHM = "cor-glb"
@@ -22,7 +26,7 @@ OPERATORS_A_NODE, SAMPLES, CHAIN, LEVEL = 10, 10, 10, 0.9
 GOAL_TIMES, GOAL_SECONDS = 50.0, 30.0
 
 HOW = (
-    f"{OPERATORS_A_NODE} operators a node in chains of {CHAIN}, k = {SAMPLES}; inputs alternate "
+    f"{OPERATORS_A_NODE} operators per node in chains of {CHAIN}, k = {SAMPLES}; inputs alternate "
     "between a high and a low rate (4 to 1) with their own offsets, and noise of a tenth; "
     "selectivities are 0.8 to 1.2; everything has been compiled before it is timed, and the best of "
     "the rounds counts; the transcription is run once, its lists filled before its time begins"
@@ -55,18 +59,6 @@ class Cell:
         return None if self.literal_seconds is None else self.literal_seconds / self.seconds
 
 
-class Goal(NamedTuple):
-    """What was wanted, and what came out."""
-
-    what: str
-    measured: float
-    bound: float
-    at_least: bool = False
-
-    def held(self) -> bool:
-        return self.measured >= self.bound if self.at_least else self.measured <= self.bound
-
-
 def instance(
     nodes: int, seed: int = 1, a_node: int = OPERATORS_A_NODE, samples: int = SAMPLES
 ) -> Observed:
@@ -92,7 +84,7 @@ def placement_speeds(
     sizes: tuple[int, ...] = NODES,
     literal_nodes: int = LITERAL_NODES,
     rounds: int = 3,
-    progress: Callable[[str, int, int], object] | None = None,
+    progress: Progress = say_nothing,
     clock: Callable[[], float] = perf_counter,
 ) -> Iterator[Cell]:
     """Times the global algorithm on clusters of these sizes.
@@ -112,8 +104,7 @@ def placement_speeds(
         raise InputError(f"the number of rounds must be at least 1, got {rounds}")
     make_placer(ALGORITHM).propose(instance(5), Nodes(5))  # compiles
     for done, size in enumerate(sizes):
-        if progress is not None:
-            progress(f"{size} nodes", done, len(sizes))
+        progress(f"{size} nodes", done, len(sizes))
         observed, nodes = instance(size), Nodes(size)
         seconds, found = _best_of(observed, nodes, rounds, clock)
         cell = Cell(
@@ -187,5 +178,39 @@ def as_json(cells: list[Cell]) -> dict[str, Any]:
         "algorithm": ALGORITHM,
         "cells": [{**asdict(cell), "ratio": cell.ratio()} for cell in cells],
         "growth": {"exponent": growth(cells), "literal_exponent": growth(cells, True)},
-        "goals": [{**goal._asdict(), "held": goal.held()} for goal in goals(cells)],
+        "goals": [goal.to_dict() for goal in goals(cells)],
     }
+
+
+def run(
+    quick: Annotated[bool, "Up to 20 nodes, to try it out."] = False,
+    rounds: Annotated[int, "Times that each size is timed; the best counts."] = 3,
+    progress: Progress = say_nothing,
+) -> Result:
+    cells = list(placement_speeds(NODES[:2] if quick else NODES, rounds=rounds, progress=progress))
+    answer = as_json(cells)
+    shown = []
+    for cell in cells:
+        ratio, literal_seconds = cell.ratio(), cell.literal_seconds
+        shown.append(
+            {
+                "nodes": cell.nodes,
+                "operators": cell.operators,
+                "seconds": f"{cell.seconds:.4f}",
+                "transcription": None if literal_seconds is None else f"{literal_seconds:.2f}",
+                "× faster": None if ratio is None else f"{ratio:,.0f}",
+                "correlation": f"{cell.correlation:.2f}",
+            }
+        )
+    exponents = (
+        "–" if b is None else f"n^{b:g}" for b in (growth(cells), growth(cells, literal_too=True))
+    )
+    return Result(
+        answer,
+        (Table(shown),),
+        (
+            "time grows as {}, that of the transcription as {}".format(*exponents),
+            f"How: {HOW}.",
+        ),
+        tuple(goals(cells)),
+    )

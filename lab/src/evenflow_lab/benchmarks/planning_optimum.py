@@ -1,4 +1,4 @@
-"""How near to the best plan do planners come? `python -m evenflow_lab.benchmarks.planning_optimum [--json]`
+"""How near do planners come to the best plan?
 
 On small random instances an exact solver (CP-SAT of OR-tools) finds out whether a plan exists that
 keeps θmax and the table's limit, and the least state that such a plan moves. Beside it: how often a
@@ -10,19 +10,17 @@ printed, and Theorems 2 and 4 on how even it is.
 
 from __future__ import annotations
 
-import argparse
-import json
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import count, islice
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
 from evenflow.planning import make_planner
 from evenflow.planning.protocol import Constraints, Statistics
+from evenflow_lab.benchmarks.outcome import Progress, Result, Table, say_nothing
 from evenflow_lab.literal import planning as literal
 
 PLANNERS = ("mixed", "mixed-bf", "min-table", "min-mig", "llfd")
@@ -190,32 +188,33 @@ def measured(number: int) -> dict[str, Any]:
     }
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--instances", type=int, default=200)
-    parser.add_argument("--json", action="store_true")
-    arguments = parser.parse_args()
-    found = measured(arguments.instances)
-    if arguments.json:
-        json.dump(found, sys.stdout, indent=1)
-        return
-    print(f"{found['instances']} of {found['drawn']} random instances have a plan; on these:")
-    print("planner    keeps them   share   migration over the least: least  median   mean   worst")
-    for row in found["planners"]:
-        print(
-            "{planner:10} {feasible:10} {share:7.1%} {optimal:32.0%} {median:7.2f} {mean:6.2f} "
-            "{worst:7.2f}".format(**row)
-        )
-    told = found["claims"]
-    print(
-        f"\nOf {told['instances']} other instances, Mixed needed a second trial and ended in "
-        f"{told['trials']}; as printed it does not end in {told['endless']} of them.\n"
-        f"Where θmax is not kept by both (unlimited table, {told['theorem_2_cases']} instances), Mixed "
-        f"is less even than LLFD in {told['theorem_2_fails']} (Theorem 2).\n"
-        f"With what Simple reaches as θmax, Mixed does not reach it in {told['theorem_4_fails']} "
-        f"(Theorem 4)."
+def run(
+    instances: Annotated[int, "Random instances that have a plan."] = 200,
+    progress: Progress = say_nothing,
+) -> Result:
+    progress(f"{instances} instances", 0, None)
+    found = measured(instances)
+    shown = [
+        {
+            "planner": row["planner"],
+            "keeps them": row["feasible"],
+            "share": f"{row['share']:.1%}",
+            "moves the least": f"{row['optimal']:.0%}",
+            **{f"{what}, × the least": f"{row[what]:.2f}" for what in ("median", "mean", "worst")},
+        }
+        for row in found["planners"]
+    ]
+    title = f"{found['instances']} of {found['drawn']} random instances have a plan; on these:"
+    counted = found["claims"]
+    return Result(
+        found,
+        (Table(shown, title),),
+        (
+            f"Of {counted['instances']} other instances, Mixed needed a second trial and ended in "
+            f"{counted['trials']}; as printed it does not end in {counted['endless']} of them.",
+            f"Where θmax is not kept by both (unlimited table, {counted['theorem_2_cases']} instances) "
+            f"Mixed is less even than LLFD in {counted['theorem_2_fails']} (Theorem 2).",
+            "With what Simple reaches as θmax, Mixed does not reach it in "
+            f"{counted['theorem_4_fails']} (Theorem 4).",
+        ),
     )
-
-
-if __name__ == "__main__":
-    main()

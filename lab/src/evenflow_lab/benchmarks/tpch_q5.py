@@ -1,4 +1,4 @@
-"""Throughput of the continuous TPC-H Q5 by θmax: `python -m evenflow_lab.benchmarks.tpch_q5 --json`.
+"""Throughput of the continuous TPC-H Q5 by θmax.
 
 Figure 16 of "Parallel stream processing against workload skewness and variance", on Spark. What is
 timed is its window join, orders with their line items, in which every pair keeps its worker
@@ -8,25 +8,38 @@ order are Zipf-distributed (z = 0.8), and in each interval the orders are others
 
 from __future__ import annotations
 
-import argparse
-import json
-import sys
 import tempfile
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Annotated, Any
 
-from examples import tpch_q5
-
+from evenflow_lab.benchmarks.outcome import Progress, Result, Table, say_nothing
 from evenflow_lab.benchmarks.spark.feeding import Discard, finished, seconds_of
 from evenflow_lab.benchmarks.spark.fluctuation import balanced_by
 from evenflow_lab.benchmarks.spark.serving import ServingPairs
+from evenflow_lab.checking.checkout import example
+from evenflow_lab.experiments.modules import load_module
 
 RIVALS = ("mixed", "min-table", "readj")
 
 
-def measure(options: argparse.Namespace) -> list[dict[str, Any]]:
-    """One row a way to balance."""
+@dataclass(frozen=True)
+class Settings:
+    """The options of `run`."""
+
+    scale: float
+    intervals: int
+    batches: int
+    warm: int
+    workers: int
+    service: float
+    theta: tuple[float, ...]
+
+
+def measure(options: Settings, progress: Progress) -> list[dict[str, Any]]:
+    """One row per way to balance."""
+    tpch_q5 = load_module(example("tpch_q5.py"))
     from evenflow.spark.session import local_session
 
     spark = local_session(
@@ -41,7 +54,8 @@ def measure(options: argparse.Namespace) -> list[dict[str, Any]]:
             directory, options.scale, options.intervals, files=options.batches
         )
         for planner, theta in ways:
-            print(f"{planner}" + ("" if theta is None else f", θmax = {theta:g}"), file=sys.stderr)
+            what = planner if theta is None else f"{planner}, θmax = {theta:g}"
+            progress(what, len(found), len(ways))
             log = directory / f"log-{planner}-{theta}"
             log.mkdir()
             pairs = tpch_q5.orders_with_items(
@@ -75,24 +89,20 @@ def measure(options: argparse.Namespace) -> list[dict[str, Any]]:
     return found
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--scale", type=float, default=0.02, help="TPC-H's scale factor")
-    parser.add_argument("--intervals", type=int, default=3, help="of ten minutes each")
-    parser.add_argument("--batches", type=int, default=6, help="micro-batches an interval")
-    parser.add_argument("--warm", type=int, default=3, help="micro-batches that do not count")
-    parser.add_argument("--workers", type=int, default=10)
-    parser.add_argument("--service", type=float, default=0.0015, help="seconds a pair")
-    parser.add_argument("--theta", type=float, nargs="+", default=[0.02, 0.15, 0.3])
-    parser.add_argument("--json", action="store_true")
-    options = parser.parse_args()
-    found = measure(options)
-    if options.json:
-        print(json.dumps({"parameters": {**vars(options)}, "figures": found}, indent=2))
-        return
-    for row in found:
-        print(*(f"{name} {value}" for name, value in row.items()), sep=", ")
-
-
-if __name__ == "__main__":
-    main()
+def run(
+    scale: Annotated[float, "TPC-H's scale factor."] = 0.02,
+    intervals: Annotated[int, "Intervals, of ten minutes each."] = 3,
+    batches: Annotated[int, "Micro-batches per interval."] = 6,
+    warm: Annotated[int, "Micro-batches that do not count."] = 3,
+    workers: Annotated[int, "Tasks that join."] = 10,
+    service: Annotated[float, "Seconds per pair."] = 0.0015,
+    theta: Annotated[
+        list[float] | None, "θmax; repeatable. 0.02, 0.15 and 0.3 if not given."
+    ] = None,
+    progress: Progress = say_nothing,
+) -> Result:
+    told = Settings(
+        scale, intervals, batches, warm, workers, service, tuple(theta or (0.02, 0.15, 0.3))
+    )
+    found = measure(told, progress)
+    return Result({"parameters": asdict(told), "figures": found}, (Table(found),))

@@ -12,10 +12,10 @@ from functools import partial
 from typing import Any
 
 from evenflow.model import InputError
+from evenflow_lab.benchmarks.outcome import Measurement, Outcome
 from evenflow_lab.benchmarks.spark.empty_batch import EmptyBatch
 from evenflow_lab.benchmarks.spark.figure13_14 import Figure13And14
 from evenflow_lab.benchmarks.spark.fluctuation import Fluctuation, Stream
-from evenflow_lab.benchmarks.spark.outcome import Measurement, Outcome
 from evenflow_lab.benchmarks.spark.overhead import Overhead
 from evenflow_lab.benchmarks.spark.per_key import PerKeyWork
 from evenflow_lab.benchmarks.spark.scale_out import ScaleOut
@@ -39,7 +39,8 @@ SIZES = ("usual", "quick", "full")
 
 
 def chosen(names: Sequence[str]) -> list[str]:
-    """These measurements, or all; a name that there is not is refused."""
+    """These measurements, or all; with dashes or underscores. An unknown name is refused."""
+    names = [name.replace("-", "_") for name in names]
     for name in names:
         if name not in MEASUREMENTS:
             near = difflib.get_close_matches(name, MEASUREMENTS, 1)

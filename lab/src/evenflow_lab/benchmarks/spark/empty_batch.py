@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
 
+from evenflow_lab.benchmarks.outcome import Outcome, Report
 from evenflow_lab.benchmarks.spark.feeding import Discard, Feed, finished, seconds_of
-from evenflow_lab.benchmarks.spark.outcome import Outcome, Report
 from evenflow_lab.benchmarks.spark.timing import in_turn, written
 
 if TYPE_CHECKING:

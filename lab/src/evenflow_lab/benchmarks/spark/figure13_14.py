@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from evenflow_lab.benchmarks.spark.outcome import Goal, Outcome, Report
+from evenflow_lab.benchmarks.outcome import Goal, Outcome, Report
 from evenflow_lab.benchmarks.spark.saturation import Saturated, Sizes
 from evenflow_lab.benchmarks.spark.timing import in_turn
 

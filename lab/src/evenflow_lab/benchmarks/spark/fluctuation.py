@@ -16,7 +16,7 @@ import pyarrow as pa
 from evenflow.grouping import make
 from evenflow.kernels.fingerprints import fingerprint
 from evenflow.model import InputError
-from evenflow_lab.benchmarks.spark.outcome import Goal, Outcome, Report
+from evenflow_lab.benchmarks.outcome import Goal, Outcome, Report
 from evenflow_lab.benchmarks.spark.saturation import Saturated, Sizes
 from evenflow_lab.benchmarks.spark.timing import in_turn
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, ClassVar
 import pyarrow as pa
 
 from evenflow.operators import Aggregates, count, on_table, sum
-from evenflow_lab.benchmarks.spark.outcome import Goal, Outcome, Report
+from evenflow_lab.benchmarks.outcome import Goal, Outcome, Report
 from evenflow_lab.benchmarks.spark.timing import in_turn, written
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
+from evenflow_lab.benchmarks.outcome import Goal, Outcome, Report
 from evenflow_lab.benchmarks.spark.feeding import Discard, Feed, finished, seconds_of
-from evenflow_lab.benchmarks.spark.outcome import Goal, Outcome, Report
 from evenflow_lab.benchmarks.spark.smoothing import OUTPUT, STATE, in_pandas, per_key, processor
 from evenflow_lab.benchmarks.spark.timing import in_turn, written
 

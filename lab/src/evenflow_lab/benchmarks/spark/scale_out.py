@@ -14,9 +14,9 @@ import pyarrow as pa
 
 from evenflow.model import InputError
 from evenflow.state.journal import wish_workers
+from evenflow_lab.benchmarks.outcome import Outcome, Report
 from evenflow_lab.benchmarks.spark.feeding import Discard, Feed, finished, seconds_of
 from evenflow_lab.benchmarks.spark.fluctuation import Stream
-from evenflow_lab.benchmarks.spark.outcome import Outcome, Report
 from evenflow_lab.benchmarks.spark.serving import Serving
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 
 from evenflow.operators import Aggregates, count, mean
+from evenflow_lab.benchmarks.outcome import Goal, Outcome, Report
 from evenflow_lab.benchmarks.spark.feeding import Discard, Feed, finished, seconds_of
-from evenflow_lab.benchmarks.spark.outcome import Goal, Outcome, Report
 from evenflow_lab.benchmarks.spark.timing import in_turn
 
 if TYPE_CHECKING:

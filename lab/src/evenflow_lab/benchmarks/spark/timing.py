@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from evenflow_lab.benchmarks.spark.outcome import Report
+from evenflow_lab.benchmarks.outcome import Report
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

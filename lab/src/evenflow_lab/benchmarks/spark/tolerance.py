@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from evenflow.model import InputError
+from evenflow_lab.benchmarks.outcome import Outcome, Report
 from evenflow_lab.benchmarks.spark.fluctuation import Stream, balanced_by, homes, planned
-from evenflow_lab.benchmarks.spark.outcome import Outcome, Report
 from evenflow_lab.benchmarks.spark.saturation import Keys, Saturated, Sizes, Work, served
 from evenflow_lab.benchmarks.spark.serving import ServingPairs
 

@@ -10,8 +10,7 @@ import broken.sketches
 from broken import assert_caught, broken_classes
 from evenflow import sketches
 from evenflow.checks import standard_streams
-from evenflow_lab.checks import SKETCH_CHECKS, run_sketch_checks
-from evenflow_lab.checks.__main__ import main
+from evenflow_lab.checking.sketch_checks import SKETCH_CHECKS, main, run_sketch_checks
 
 # Short and few: broken sketches need no more, and some of them are slow.
 NAMES = ("zipf 1.4", "late heavy key", "smallest and largest")

@@ -1,8 +1,8 @@
-"""What a measurement has found, in plain values."""
+"""What benchmarks return: figures, goals, and what is shown of them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
@@ -10,6 +10,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 Report = Callable[[str], object]  #: told in words what is being timed
+Progress = Callable[
+    [str, int, int | None], object
+]  #: (what is being done, steps done, steps in all)
 
 
 @dataclass(frozen=True)
@@ -23,7 +26,7 @@ class Goal:
         at_least: whether larger is better.
 
     Example:
-        >>> Goal("time ÷ Spark's", 1.1, 1.15).held, Goal("rows a second ÷ Spark's", 8.0, 10, True).held
+        >>> Goal("time ÷ Spark's", 1.1, 1.15).held, Goal("rate ÷ Spark's", 8.0, 10, True).held
         (True, False)
     """
 
@@ -45,6 +48,37 @@ class Goal:
             limit: self.bound,
             "held": self.held,
         }
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows for people.
+
+    Parameters:
+        rows: column → value; every row has the same columns.
+        title: stands above.
+    """
+
+    rows: Sequence[Mapping[str, Any]]
+    title: str = ""
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a benchmark found.
+
+    Parameters:
+        answer: plain values, for `--json`.
+        tables, lines: the same for people.
+        goals: the figures that have something to reach; one that is missed is a finding.
+        passed: whether everything that must hold held; if not, the exit code is 1.
+    """
+
+    answer: Any
+    tables: tuple[Table, ...] = ()
+    lines: tuple[str, ...] = ()
+    goals: tuple[Goal, ...] = ()
+    passed: bool = True
 
 
 @dataclass(frozen=True)
@@ -92,3 +126,7 @@ def as_json(measurement: Any, outcome: Outcome) -> dict[str, Any]:
         "figures": [dict(row) for row in outcome.figures],
         "goals": [goal.to_dict() for goal in outcome.goals],
     }
+
+
+def say_nothing(what: str, done: int, steps: int | None) -> None:
+    """The progress of a benchmark that nobody watches."""

@@ -1,8 +1,8 @@
-"""Queuing delay behind the gateway on Spark: `python -m evenflow_lab.benchmarks.smalops_spark`.
+"""Queuing delay behind the gateway on Spark.
 
-The load and the consumers of `evenflow_lab.benchmarks.smalops_broker`, but everything goes through Spark: messages
-are sent to one topic by Kafka's own key hashing, and a Spark stream brings them to the topic that the
-consumers read, batch by batch. The contestants:
+The load and the consumers of `evenflow bench smalops-broker`, but everything goes through Spark:
+messages are sent to one topic by Kafka's own key hashing, and a Spark stream brings them to the topic
+that the consumers read, batch by batch. The contestants:
 
 - `copy`: Spark's own copy from topic to topic; Kafka's key hashing;
 - `hashed`: the gateway with a threshold that no key reaches: its hash and its costs, with no moves;
@@ -11,24 +11,20 @@ consumers read, batch by batch. The contestants:
 The gateway's hash is not Kafka's, and one hash is luckier than another. So its seed is the one, of a
 few hundred, by which the busiest partition has most nearly the load that it has by Kafka's.
 
-Told are two delays, each until a consumer begins with a message: since it was sent, and since it was
-written to the topic that is read (its timestamp there), which is the waiting behind other messages. A
-batch brings its messages all at once, so both have a floor of about what a partition gets in a batch.
-Prints JSON.
+Two delays are measured, each until a consumer begins with a message: since it was sent, and since it
+was written to the topic that is read (its timestamp there), which is the waiting behind other messages.
+A batch brings its messages all at once, so both have a floor of about what a partition gets in a batch.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 import statistics
-import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import pyarrow as pa
@@ -40,16 +36,9 @@ from evenflow.kafka.gateway import PRODUCER, TOPIC_ROWS, Gateway, read_topic
 from evenflow.kernels.fingerprints import fingerprint
 from evenflow.planning.hot_keys import HotKeys
 from evenflow.spark.session import local_session
-from evenflow_lab.benchmarks.smalops_broker import (
-    SENT,
-    Observed,
-    Run,
-    Through,
-    figures,
-    hottest_share,
-    name,
-    observe,
-)
+from evenflow_lab.benchmarks.outcome import Progress, Result, Table, say_nothing
+from evenflow_lab.benchmarks.smalops.delays import Observed, Through, figures, observe
+from evenflow_lab.benchmarks.smalops.load import SENT, Run, hottest_share, name
 
 SEEDS = 300
 WARM_UP = 60.0  #: seconds of load for each contestant, before any is measured
@@ -57,35 +46,60 @@ NEVER = 1.0  #: a share of the messages that no key has
 TELLING = ("p50_ms", "p90_ms", "p99_ms", "mean_ms", "timeline")
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--seconds", type=float, default=60.0, help="of the static load")
-    parser.add_argument("--minutes", type=int, default=2, help="of the dynamic load; 0: none")
-    parser.add_argument("--shift", type=int, default=10, help="keys shifted every minute")
-    parser.add_argument("--every", default="500 milliseconds", help="how often a batch begins")
-    parser.add_argument("--saturation", type=float, default=Run.saturation)
-    parser.add_argument("--service", type=float, default=Run.service, help="seconds a message")
-    given = parser.parse_args()
-    jars = ",".join(str(jar) for jar in connector_jars())
-    spark = local_session(None, "queuing delay", **{"spark.jars": jars})
-    static = Run(seconds=given.seconds, saturation=given.saturation, service=given.service)
+def run(
+    seconds: Annotated[float, "Seconds of the static load."] = 60.0,
+    minutes: Annotated[int, "Minutes of the dynamic load; 0: none."] = 2,
+    shift: Annotated[int, "Keys shifted every minute."] = 10,
+    every: Annotated[str, "How often a batch begins."] = "500 milliseconds",
+    saturation: Annotated[float, "How busy the busiest partition is."] = Run.saturation,
+    service: Annotated[float, "Seconds per message."] = Run.service,
+    progress: Progress = say_nothing,
+) -> Result:
+    def say(line: str) -> None:
+        progress(line, 0, None)
+
+    conf: dict[str, Any] = {"spark.jars": ",".join(str(jar) for jar in connector_jars())}
+    spark = local_session(None, "queuing delay", **conf)
+    static = Run(seconds=seconds, saturation=saturation, service=service)
     answer: dict[str, Any] = {
-        "command": f"python -m evenflow_lab.benchmarks.smalops_spark {' '.join(sys.argv[1:])}".strip(),
-        "every": given.every,
+        "command": f"evenflow bench smalops-spark --seconds {seconds:g} --minutes {minutes}",
+        "every": every,
         "load_average_before": os.getloadavg()[0],
     }
     try:
         with Broker.start() as broker:
             # Java compiles while the first batches run.
-            compared(spark, broker, replace(static, seconds=WARM_UP), given.every)
-            answer["static"] = compared(spark, broker, static, given.every, say)
-            if given.minutes:
-                moving = replace(static, seconds=60.0 * given.minutes, shift=given.shift)
-                answer["dynamic"] = compared(spark, broker, moving, given.every, say)
+            compared(spark, broker, replace(static, seconds=WARM_UP), every)
+            answer["static"] = compared(spark, broker, static, every, say)
+            if minutes:
+                moving = replace(static, seconds=60.0 * minutes, shift=shift)
+                answer["dynamic"] = compared(spark, broker, moving, every, say)
     finally:
         spark.stop()
     answer["load_average_after"] = os.getloadavg()[0]
-    print(json.dumps(answer, indent=1))
+    return Result(
+        answer,
+        tuple(_table(load, answer[load]) for load in ("static", "dynamic") if load in answer),
+    )
+
+
+def _table(load: str, found: dict[str, Any]) -> Table:
+    return Table(
+        [
+            {
+                "contestant": row["grouping"],
+                **{
+                    f"{p}, ms since {since}": round(of(row, since)[f"{p}_ms"])
+                    for since in ("sent", "written")
+                    for p in ("p50", "p99")
+                },
+                "moves": row["moves"],
+                "batch, ms": row["batch_ms"],
+            }
+            for row in found["schemes"]
+        ],
+        f"{load} load",
+    )
 
 
 def compared(
@@ -219,11 +233,3 @@ def written_at(bootstrap: str, seen: Observed, partitions: int) -> np.ndarray:
     finally:
         consumer.close()
     return np.array([times[sent] for sent in seen.sent.tolist()])
-
-
-def say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
-
-
-if __name__ == "__main__":
-    main()

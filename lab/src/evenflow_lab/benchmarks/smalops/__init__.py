@@ -1,0 +1,1 @@
+"""Queuing delay with and without SMALOPS, on a real broker."""
