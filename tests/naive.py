@@ -121,6 +121,15 @@ def low_choice(mixed, n):
     return math.floor(Fraction(mixed % 2**32, 2**32) * n)
 
 
+def owner_word(key, seed):
+    """Spark's `xxhash64(lit(seed), key)`, of two longs."""
+    return _chained([seed, key], seed=42)
+
+
+def owner(key, n, seed):
+    return high_choice(owner_word(key, seed), n)
+
+
 def later_mix(mixed, pair):
     return mix((mixed + pair * 0x9E3779B97F4A7C15) & _WORD)
 
@@ -323,11 +332,11 @@ def sort_descending(values):
 
 
 class KeyGrouping:
-    def __init__(self, ids, salt):
-        self.ids, self.salt = ids, salt
+    def __init__(self, ids, seed):
+        self.ids, self.seed = ids, seed
 
     def route(self, key):
-        return self.ids[hashed(key, self.salt, 0, len(self.ids))]
+        return self.ids[owner(key, len(self.ids), self.seed)]
 
 
 class ShuffleGrouping:
@@ -588,8 +597,8 @@ class ConsistentGrouping(RandomChoices):
 
 
 class TableRouting:
-    def __init__(self, buckets, salt, entries):
-        self.by_hash, self.entries = KeyGrouping(buckets, salt), entries
+    def __init__(self, buckets, seed, entries):
+        self.by_hash, self.entries = KeyGrouping(buckets, seed), entries
 
     def route(self, key):
         return self.entries[key] if key in self.entries else self.by_hash.route(key)

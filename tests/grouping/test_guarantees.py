@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 from evenflow.checks.streams import standard_streams
 from evenflow.grouping import make, schemes
 from evenflow.grouping.d_choices import find_optimal_choices
+from evenflow.grouping.protocol import choices_of
+from evenflow.kernels.mixing import salt
 from evenflow.model import Feedback, InputError, RoutingTable, Workers
 from evenflow.simulator.workloads import Zipf
 
@@ -92,11 +94,21 @@ def test_no_key_is_on_more_workers_than_it_has_choices(name, most):
     assert most == max(map(len, workers_of(stream.keys, out).values())), "the bound is reached"
 
 
-@pytest.mark.parametrize(("d", "other"), [(1, "key"), (2, "partial-key")])
-def test_greedy_d_is_key_grouping_for_1_and_partial_key_for_2(d, other):
-    keys, mine, same = zipf(1.4, 5000), make("greedy-d", d=d), make(other)
-    ours = routed(mine, mine.start(30, seed=5), keys)
-    np.testing.assert_array_equal(ours, routed(same, same.start(30, seed=5), keys))
+def test_greedy_d_keeps_keys_whole_for_1_and_is_partial_key_for_2():
+    keys, one, two, same = (
+        zipf(1.4, 5000),
+        make("greedy-d:d=1"),
+        make("greedy-d:d=2"),
+        make("partial-key"),
+    )
+    both = routed(two, two.start(30, seed=5), keys)
+    np.testing.assert_array_equal(both, routed(same, same.start(30, seed=5), keys))
+    whole = routed(one, one.start(30, seed=5), keys)
+    assert set(map(len, workers_of(keys, whole).values())) == {1}
+    first = [
+        choices_of(key, np.array([salt(5)]), np.arange(30, dtype=np.int32), 1)[0] for key in keys
+    ]
+    np.testing.assert_array_equal(whole, first)
 
 
 def test_two_choices_stays_within_a_few_messages_however_long_the_stream():
@@ -142,7 +154,7 @@ def test_random_choices_stays_within_epsilon_of_the_average_over_a_long_stream()
 
 def test_random_choices_leaves_rare_keys_on_their_first_worker():
     scheme, keys = make("random-choices", epsilon=0.5), zipf(0.3, 30_000, keys=1000)
-    first = routed(make("key"), make("key").start(10, seed=1), keys)
+    first = routed(make("greedy-d:d=1"), make("greedy-d:d=1").start(10, seed=1), keys)
     out = routed(scheme, scheme.start(10, seed=1), keys)
     assert (out[1000:] == first[1000:]).mean() > 0.999  # at first capacities are a few messages
 

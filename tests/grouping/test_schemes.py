@@ -44,7 +44,7 @@ def head_of(scheme, workers):
 
 
 def key(scheme, workers, seed, source):
-    return naive.KeyGrouping(workers.ids, int(salt(seed)))
+    return naive.KeyGrouping(workers.ids, seed)
 
 
 def shuffle(scheme, workers, seed, source):
@@ -98,7 +98,7 @@ def consistent(scheme, workers, seed, source):
 def table(scheme, workers, seed, source, entries=None):
     counts = naive.dealt(64 * len(workers), shares_of(workers).tolist())
     buckets = [w for w, n in zip(workers.ids, counts, strict=True) for _ in range(n)]
-    return naive.TableRouting(buckets, int(salt(seed)), entries or {})
+    return naive.TableRouting(buckets, seed, entries or {})
 
 
 # With a larger θ and fewer sightings counts are halved within the tests' short streams, too.

@@ -5,8 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evenflow.kernels.perfect_hash import PER_BUCKET, SMALLEST, perfect_hash, words
+from evenflow.kernels.perfect_hash import PER_BUCKET, SMALLEST, perfect_hash
 from evenflow.model import InputError
+from evenflow.model.owners import owner_words
 
 
 def looked_up(found, keys):
@@ -14,7 +15,7 @@ def looked_up(found, keys):
     bits = len(found.shift).bit_length() - 1
     return [
         (word + int(found.shift[word >> 64 - bits]) * (word >> 32 | 1)) % found.places
-        for word in words(keys, found.salt).tolist()
+        for word in owner_words(keys, found.seed).tolist()
     ]
 
 
@@ -35,23 +36,21 @@ def test_keys_that_differ_in_a_few_bits_only_are_told_apart(n):
     assert found.place.tolist() == looked_up(found, keys)
     assert len(np.unique(found.place)) == n
     again = perfect_hash(keys.copy())
-    assert found.salt == again.salt
+    assert found.seed == again.seed
     assert (found.shift == again.shift).all()
 
 
-def test_keys_that_fit_nowhere_under_one_salt_have_a_table_under_another():
+def test_keys_that_fit_nowhere_under_one_seed_have_a_table_under_another():
     """Fingerprints that meet in all that the first hash looks at, as somebody may choose them."""
-    from evenflow.kernels.mixing import salt
-
     many = np.random.default_rng(1).integers(0, 2**64, 2_000_000, np.uint64)
-    word = words(many, int(salt(0)))
+    word = owner_words(many, 0)
     bucket, stride = word >> np.uint64(58), (word >> np.uint64(32) | np.uint64(1)) % np.uint64(256)
     alike = (bucket << np.uint64(32)) + (stride << np.uint64(16)) + word % np.uint64(256)
     _, first, counts = np.unique(alike, return_index=True, return_counts=True)
     shared = alike == alike[first[np.argmax(counts)]]
     assert shared.sum() > 1
     found = perfect_hash(many[shared])
-    assert found.salt != int(salt(0))
+    assert found.seed != 0
     assert len(set(found.place.tolist())) == shared.sum()
 
 

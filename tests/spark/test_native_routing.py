@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from evenflow.engine.job import FINGERPRINT, WORKER
+from evenflow.engine.layout import FINGERPRINT, PARTITION
 from evenflow.engine.routing import Route, Router
 from evenflow.grouping import make
 from evenflow.model import KeyCounts
@@ -49,12 +49,12 @@ def test_the_same_fingerprints_and_workers_as_the_kernels(spark, key, workers, s
     df = spark.createDataFrame(table)
     assert can_route([df.schema[name].dataType for name in key])
     found = routed_by_owner(df, key, workers, seed)
-    assert found.columns == [WORKER, FINGERPRINT, *table.column_names]
+    assert found.columns == [PARTITION, FINGERPRINT, *table.column_names]
     route = Route(make("key"), workers, seed, tuple(key), KeyCounts())
     (batch,) = table.combine_chunks().to_batches()
     expected = pa.Table.from_batches([Router(route, 0).routed(batch)])
     answer = found.toArrow().combine_chunks()
-    for name in (WORKER, FINGERPRINT):
+    for name in (PARTITION, FINGERPRINT):
         assert answer.column(name).to_pylist() == expected.column(name).to_pylist()
     assert answer.select(table.column_names).to_pylist() == table.to_pylist()
 

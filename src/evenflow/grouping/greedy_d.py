@@ -33,8 +33,9 @@ class State(NamedTuple):
 class GreedyD(Scheme):
     """Gives every key d workers by hash and each message to the least loaded of them.
 
-    Guarantee: at most d workers a key (fewer where hashes collide). d = 1 is key grouping, d = 2
-    partial key grouping. Ties go to the earlier hash function.
+    Guarantee: at most d workers per key (fewer where hashes collide). d = 1 keeps every key on one
+    worker, as key grouping does by another hash function; d = 2 is partial key grouping. Ties go to
+    the earlier hash function.
 
     Parameters:
         d: how many hash functions.

@@ -1,4 +1,4 @@
-"""Key grouping: one worker a key, by hash."""
+"""Key grouping: one worker per key, by hash."""
 
 from __future__ import annotations
 
@@ -9,21 +9,24 @@ import numpy as np
 
 from evenflow.grouping.protocol import I32, U64, Scheme, worker_ids
 from evenflow.kernels.jit import kernel
-from evenflow.kernels.mixing import high_choice, mix, salt
+from evenflow.kernels.mixing import high_choice
+from evenflow.kernels.xxh64 import hash_word
 from evenflow.model import Workers
+from evenflow.model.owners import seed_word
 
 
 class State(NamedTuple):
     ids: I32
-    salt: U64
+    salt: U64  #: the `seed_word`
 
 
 @dataclass(frozen=True)
 class KeyGrouping(Scheme):
     """Sends all messages of a key to one worker, chosen by hash: what Spark and Storm do by default.
 
-    Guarantee: one worker a key. The worker that gets the most frequent key gets at least its share
-    p₁ of the stream, however many workers there are.
+    Guarantee: one worker per key, the owner that `model.owners` and Spark's own expressions name. The
+    worker that gets the most frequent key gets at least its share p₁ of the stream, however many
+    workers there are.
 
     Resizing: a new number of workers moves nearly every key.
 
@@ -42,7 +45,7 @@ class KeyGrouping(Scheme):
     splits_keys: ClassVar[bool] = False
 
     def start(self, workers: Workers | int, seed: int = 0, source: int = 0) -> State:
-        return State(worker_ids(self.roster(workers)), np.array([salt(seed)]))
+        return State(worker_ids(self.roster(workers)), np.array([seed_word(seed)]))
 
     def route(self, state: State, keys: U64, out: I32) -> None:
         _route(state.ids, state.salt, keys, out)
@@ -60,4 +63,4 @@ class KeyGrouping(Scheme):
 def _route(ids, salt, keys, out):
     n, seed = np.uint64(len(ids)), salt[0]
     for i in range(len(keys)):
-        out[i] = ids[high_choice(mix(keys[i] ^ seed), n)]
+        out[i] = ids[high_choice(hash_word(keys[i], seed), n)]

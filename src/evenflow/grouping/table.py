@@ -11,10 +11,12 @@ import numpy as np
 from evenflow.grouping.capacity import shares_of
 from evenflow.grouping.dealing import dealt, redeal
 from evenflow.grouping.protocol import I32, U64, Scheme
-from evenflow.kernels.hash_table import EMPTY, find, new_table
+from evenflow.kernels.hash_table import EMPTY, find_hashed, new_table
 from evenflow.kernels.jit import kernel
-from evenflow.kernels.mixing import high_choice, mix, salt
+from evenflow.kernels.mixing import high_choice
+from evenflow.kernels.xxh64 import hash_word
 from evenflow.model import Feedback, InputError, RoutingTable, Workers
+from evenflow.model.owners import seed_word
 from evenflow.model.validation import check_whole
 
 _BUCKETS_PER_WORKER = 64
@@ -22,7 +24,7 @@ _BUCKETS_PER_WORKER = 64
 
 class State(NamedTuple):
     live: I32
-    salt: U64
+    salt: U64  #: the `seed_word`
     buckets: I32  #: the hash: bucket → worker id
     table_keys: U64
     table_workers: I32  #: the table: worker id, or EMPTY
@@ -35,7 +37,7 @@ class TableRouting(Scheme):
     A planner decides what stands in the table; it comes through `observe`, and replaces the one
     before. The hash maps keys to buckets and buckets to workers, in proportion to weights.
 
-    Guarantee: one worker a key, until a new table comes.
+    Guarantee: one worker per key, until a new table comes.
 
     Parameters:
         limit: how many entries the table may have.
@@ -70,7 +72,9 @@ class TableRouting(Scheme):
         roster = self.roster(workers)
         counts = dealt(_BUCKETS_PER_WORKER * len(roster), shares_of(roster))
         ids = np.array(roster.ids, np.int32)
-        return State(ids, np.array([salt(seed)]), np.repeat(ids, counts), *new_table(self.limit))
+        return State(
+            ids, np.array([seed_word(seed)]), np.repeat(ids, counts), *new_table(self.limit)
+        )
 
     def route(self, state: State, keys: U64, out: I32) -> None:
         _route(state.salt, state.buckets, state.table_keys, state.table_workers, keys, out)
@@ -94,6 +98,7 @@ class TableRouting(Scheme):
         if dead:
             raise InputError(f"the routing table names workers that are not live: {sorted(dead)}")
         _fill(
+            state.salt,
             state.table_keys,
             state.table_workers,
             np.fromiter(entries.keys(), np.uint64, len(entries)),
@@ -131,10 +136,10 @@ class TableRouting(Scheme):
 
 
 @kernel
-def _fill(table_keys, table_workers, keys, workers):
+def _fill(salt, table_keys, table_workers, keys, workers):
     table_workers[:] = EMPTY
     for i in range(len(keys)):
-        place = find(table_keys, table_workers, keys[i])
+        place = find_hashed(table_keys, table_workers, keys[i], hash_word(keys[i], salt[0]))
         table_keys[place] = keys[i]
         table_workers[place] = workers[i]
 
@@ -143,8 +148,10 @@ def _fill(table_keys, table_workers, keys, workers):
 def _route(salt, buckets, table_keys, table_workers, keys, out):
     n, seed = np.uint64(len(buckets)), salt[0]
     for i in range(len(keys)):
-        explicit = table_workers[find(table_keys, table_workers, keys[i])]
+        # One hash for both: the bucket is chosen by its upper half, the place by its last bits.
+        word = hash_word(keys[i], seed)
+        explicit = table_workers[find_hashed(table_keys, table_workers, keys[i], word)]
         if explicit == EMPTY:
-            out[i] = buckets[high_choice(mix(keys[i] ^ seed), n)]
+            out[i] = buckets[high_choice(word, n)]
         else:
             out[i] = explicit

@@ -7,8 +7,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from evenflow.engine.job import quoted
-
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
@@ -17,9 +15,9 @@ if TYPE_CHECKING:
 class Selection:
     """A query over rows that grows step by step, as text.
 
-    Each DataFrame on the way would be analysed by Spark by itself, in every batch. Arithmetic in the
-    expressions wraps around where it overflows, and numbers may be cast to bytes; Spark's ANSI mode
-    refuses both.
+    Each DataFrame on the way would be analysed by Spark by itself, in every batch. Its names are all
+    our own: what a user has named is renamed before. Numbers may be cast to bytes, which Spark's ANSI
+    mode refuses.
 
     Parameters:
         frames: what the text names in braces: `rows`, and whatever steps have joined.
@@ -43,8 +41,8 @@ class Selection:
     def select(self, kept: Iterable[str], **more: str) -> Selection:
         """Some of the columns, and more by their expressions."""
         kept = tuple(kept)
-        chosen = [quoted(name) for name in kept]
-        chosen += [f"{expression} as {quoted(name)}" for name, expression in more.items()]
+        chosen = [f"`{name}`" for name in kept]
+        chosen += [f"{expression} as `{name}`" for name, expression in more.items()]
         source = f"(select {', '.join(chosen)} from {self.source})"
         return Selection(self.frames, (*kept, *more), source)
 
@@ -59,12 +57,12 @@ class Selection:
 
     def df(self) -> DataFrame:
         """The answer."""
-        with _wrapping(self.session):
+        with _without_ansi(self.session):
             return self.session.sql(f"select * from {self.source}", **self.frames)
 
 
 @contextmanager
-def _wrapping(session: SparkSession) -> Iterator[None]:
+def _without_ansi(session: SparkSession) -> Iterator[None]:
     """Without ANSI mode, which counts when an expression is put into a DataFrame."""
     ansi = session.conf.get("spark.sql.ansi.enabled")
     session.conf.set("spark.sql.ansi.enabled", "false")

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from evenflow.engine.job import quoted
 from evenflow.kafka.gateway_query import Selection
 from evenflow.kafka.gateway_state import KeyMove
-from evenflow.kafka.gateway_table import Table, mixed
-from evenflow.model.owners import salt
+from evenflow.kafka.gateway_table import Table
 from evenflow.ordering import MESSAGE, batch_markers
 from evenflow.ordering.headers import POSITION, VERSION
+from evenflow.spark.columns import quoted
+from evenflow.spark.native_routing import fingerprint_column, owner_sql
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -28,11 +28,8 @@ LANE_BITS = 24  #: of a writer's number: which source within the gateway
 MARKERS = 0  #: the lane of markers
 SORTED = 1  #: the lane of rows that the gateway has sorted
 
-_LEVEL_1 = (
-    0x5EED  #: sets the hash that chooses the gateway apart from the one that chooses partitions
-)
-_FROM_ZERO = -365884300664092260  # makes Spark's xxhash64, which begins with 42, begin with 0
-_NO_KEY = -5196783011329398166  # the fingerprint of null
+# Sets the hash that chooses the gateway apart from the one that chooses partitions.
+_LEVEL_1 = 0x5EED
 # Whether a header is of an earlier gateway or consumer.
 _OURS = f"one.key = '{POSITION}' or startswith(one.key, '{POSITION}-')"
 _ROW_OF_TASK = (1 << 33) - 1  # the part of `monotonically_increasing_id` that counts a task's rows
@@ -58,21 +55,20 @@ class Rows:
     in_order: bool = False
 
     def selected(self, df: DataFrame) -> DataFrame:
-        """Only what is needed, under names of our own."""
+        """Only what is needed, under names of our own, and the fingerprints of the keys."""
         from pyspark.sql import functions as F
 
         def column(name: str) -> Column:
             return df[quoted(name)]
 
+        key = _bytes(column(self.key))
         chosen = [
-            _bytes(column(self.key)).alias("key"),
+            key.alias("key"),
             _bytes(column(self.value)).alias("value"),
+            fingerprint_column(key, "string").alias("fingerprint"),
         ]
         if self.headers is not None:
-            # Here, because `filter` keeps Spark from compiling all that stands beside it into one loop;
-            # as text, because Python would name `one` anew in every query, and the code with it.
-            theirs = f"filter({quoted(self.headers)}, one -> not ({_OURS}))"
-            chosen.append(F.expr(theirs).alias("headers"))
+            chosen.append(column(self.headers).alias("headers"))
         if self.in_order:
             lane, sequence = self.order
             chosen.append((column(lane).cast("bigint") + F.lit(SORTED + 1)).alias("lane"))
@@ -82,7 +78,12 @@ class Rows:
             chosen.append(F.xxhash64(number).alias("chance"))
         else:
             chosen += [column(name).alias(f"order{i}") for i, name in enumerate(self.order)]
-        return df.select(*chosen)
+        rows = df.select(*chosen)
+        if self.headers is not None:
+            # Here, because `filter` keeps Spark from compiling all that stands beside it into one loop;
+            # as text, because Python would name `one` anew in every query, and the code with it.
+            rows = rows.withColumn("headers", F.expr(f"filter(headers, one -> not ({_OURS}))"))
+        return rows
 
 
 def _bytes(column: Column) -> Column:
@@ -92,10 +93,10 @@ def _bytes(column: Column) -> Column:
 
 
 def own_rows(rows: Selection, gateways: int, index: int, seed: int) -> Selection:
-    """The rows whose keys this gateway owns: level 1 routing, by another hash."""
+    """The rows whose keys this gateway owns: level 1 routing, with another seed."""
     if gateways == 1:
         return rows
-    return rows.where(f"{_home(_FINGERPRINT, gateways, seed ^ _LEVEL_1)} = {index}")
+    return rows.where(f"{owner_sql('fingerprint', gateways, seed ^ _LEVEL_1)} = {index}")
 
 
 def placed(rows: Selection, table: Table | None, partitions: int, seed: int) -> Selection:
@@ -103,10 +104,9 @@ def placed(rows: Selection, table: Table | None, partitions: int, seed: int) -> 
 
     Rows without a key have no order, and go to all partitions in turn.
     """
-    columns = rows.columns
+    columns = [name for name in rows.columns if name != "fingerprint"]
     anywhere = "sequence" if "sequence" in columns else "xxhash64(value)"
-    partition, number = _home("fingerprint", partitions, seed), "0L"
-    rows = rows.select(columns, fingerprint=_FINGERPRINT)
+    partition, number = owner_sql("fingerprint", partitions, seed), "0L"
     if table is not None:
         rows = table.found(rows)
         partition = f"coalesce(entry.partition, {partition})"
@@ -115,22 +115,8 @@ def placed(rows: Selection, table: Table | None, partitions: int, seed: int) -> 
     return rows.select(columns, partition=partition, set=number)
 
 
-# The fingerprint of the column `key`: the number of `kernels.fingerprints`, as everywhere.
-_FINGERPRINT = f"if(key is null, {_NO_KEY}L, xxhash64({_FROM_ZERO}L, key))"
-
-
-def _home(fingerprint: str, partitions: int, seed: int) -> str:
-    """The partition of a key by hash: that of the scheme `key`, as everywhere.
-
-    Written for arithmetic that wraps around (`Selection`): what `native_routing` has for sessions in
-    Spark's ANSI mode is a hundred times as long, and is analysed anew in every batch.
-    """
-    upper = f"shiftrightunsigned({mixed(fingerprint, int(salt(seed)))}, 32) * {partitions}L"
-    return f"int(shiftrightunsigned({upper}, 32))"
-
-
 def in_sequence(rows: DataFrame, partitions: int, orders: int) -> DataFrame:
-    """Placed rows, brought to one task a partition and sorted, with their numbers as `sequence`.
+    """Placed rows, brought to one task per partition and sorted, with their numbers as `sequence`.
 
     The order is total, so that a batch that is run again has every row at its place again: rows that
     `order` does not tell apart are sorted by their content.

@@ -14,7 +14,6 @@ import pyarrow as pa
 from evenflow.kafka.gateway_query import Selection
 from evenflow.kafka.gateway_state import Route
 from evenflow.kernels.fingerprints import fingerprint
-from evenflow.kernels.mixing import MULTIPLIER
 from evenflow.kernels.perfect_hash import perfect_hash
 
 if TYPE_CHECKING:
@@ -26,14 +25,14 @@ class Table:
     """Tells of a key whether it is in the table, and where it goes.
 
     Parameters:
-        salt: of the hash.
+        seed: of the hash.
         places: of the table.
         buckets: of the hash.
         rows: one, of two arrays. Expressions take them by subqueries, so that Spark neither writes
             their content into the code that it compiles nor prints it with every plan.
     """
 
-    salt: int
+    seed: int
     places: int
     buckets: int
     rows: DataFrame
@@ -53,36 +52,22 @@ class Table:
             }
         )
         rows = session.createDataFrame(told).selectExpr("shifts", f"cast(entries as {_ENTRIES})")
-        return cls(hashed.salt, hashed.places, len(hashed.shift), rows)
+        return cls(hashed.seed, hashed.places, len(hashed.shift), rows)
 
     def found(self, rows: Selection) -> Selection:
-        """The rows with a column `entry` more, which is null where the table has not their `key` of
-        this `fingerprint`, and else has its `partition` and its `set`."""
+        """The rows with one more column `entry`, which has the `partition` and the `set` of their
+        `key`, and is null where the table does not have it. The rows have a `fingerprint`, too."""
         columns = rows.columns
         bucket = f"int(shiftrightunsigned(word, {65 - self.buckets.bit_length()}))"
         shift = f"get((select shifts from {{table}}), {bucket})"
-        stride = "(shiftrightunsigned(word, 32) | 1L)"
-        place = f"int((word + {shift} * {stride}) & {self.places - 1}L)"
+        last = f"{self.places - 1}L"
+        stride = f"((shiftrightunsigned(word, 32) | 1L) & {last})"
+        place = f"int(((word & {last}) + {shift} * {stride}) & {last})"
         entry = f"get((select entries from {{table}}), {place})"
         rows = rows.naming(table=self.rows)
-        rows = rows.select(columns, word=mixed("fingerprint", self.salt))
+        rows = rows.select(columns, word=f"xxhash64({self.seed}L, fingerprint)")
         rows = rows.select(columns, found=entry)
         return rows.select(columns, entry="if(found.key = key, found, null)")
 
 
 _ENTRIES = "array<struct<key: string, partition: int, `set`: bigint>>"
-
-
-def mixed(word: str, by: int) -> str:
-    """A word, mixed as by `kernels.perfect_hash.words`, for arithmetic that wraps around."""
-
-    def folded(word: str) -> str:
-        return f"({word} ^ shiftrightunsigned({word}, 32))"
-
-    factor = f"{_signed(int(MULTIPLIER))}L"
-    once = f"({folded(f'({word} ^ {_signed(by)}L)')} * {factor})"
-    return f"({folded(once)} * {factor})"
-
-
-def _signed(word: int) -> int:
-    return word - (1 << 64) if word >> 63 else word

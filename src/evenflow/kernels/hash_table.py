@@ -31,13 +31,20 @@ def new_table(capacity: int) -> tuple[np.ndarray, np.ndarray]:
 
 @inlined
 def find(table_keys, table_slots, key):
-    """The place of `key`, or of the free place where it would go; `table_slots` tells which.
+    """The place of `key`, or of the free place where it would go; `table_slots` tells which."""
+    return find_hashed(table_keys, table_slots, key, mix(key))
+
+
+@inlined
+def find_hashed(table_keys, table_slots, key, word):
+    """As `find`, by a hash of the key that the caller has anyway. One table, one hash; `remove` is
+    for tables that `find` fills.
 
     The key is compared first, for most look-ups find it. A free place may hold an old key that is
     equal: then that is the place where it would go.
     """
     mask = np.uint64(len(table_keys) - 1)
-    place = mix(key) & mask
+    place = word & mask
     while table_keys[place] != key and table_slots[place] != EMPTY:
         place = (place + _ONE) & mask
     return place

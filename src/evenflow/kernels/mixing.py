@@ -1,8 +1,11 @@
-"""One 64-bit key, many independent workers.
+"""One 64-bit key, many independent workers: the hash functions F₁, F₂, … of the papers.
 
 A key is mixed once with the seed; the two halves of the mixed word give two independent choices,
-and every further pair of choices costs one more mix. All sources that share a seed share the hash
-functions F₁, F₂, … of the papers.
+and every further pair of choices costs one more mix. All sources that share a seed share the
+functions.
+
+Schemes that split keys choose among these. Who *owns* a key is another question, with one answer for
+schemes, state and Spark: `model.owners`.
 """
 
 import numpy as np

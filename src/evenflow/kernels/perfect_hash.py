@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from evenflow.kernels.jit import kernel
-from evenflow.kernels.mixing import MULTIPLIER, salt
 from evenflow.model import InputError
+from evenflow.model.owners import owner_words
 
 U64 = npt.NDArray[np.uint64]
 I32 = npt.NDArray[np.int32]
@@ -29,26 +29,16 @@ class PerfectHash(NamedTuple):
     """Where the keys of one table are.
 
     The place of a key is `(word + shift[word >> (64 − log₂ buckets)] · (word >> 32 | 1)) mod places`,
-    with the word of `words(key, salt)`; buckets and places are powers of two.
+    with the word of `owner_words(key, seed)`; buckets and places are powers of two.
     """
 
-    salt: int
+    seed: int
     shift: I32
     place: I32  #: of each key
 
     @property
     def places(self) -> int:
         return len(self.shift) * PER_BUCKET
-
-
-def words(keys: U64, by: int) -> U64:
-    """Keys, well mixed: without the last step of `mixing.mix`, which is not needed here."""
-    word = keys ^ np.uint64(by)
-    word ^= word >> np.uint64(32)
-    word *= MULTIPLIER
-    word ^= word >> np.uint64(32)
-    word *= MULTIPLIER
-    return word
 
 
 def perfect_hash(keys: U64) -> PerfectHash:
@@ -65,14 +55,13 @@ def perfect_hash(keys: U64) -> PerfectHash:
     places = max(SMALLEST, 1 << (2 * len(keys) - 1).bit_length())
     buckets = places // PER_BUCKET
     shift, place = np.zeros(buckets, np.int32), np.zeros(len(keys), np.int32)
-    for attempt in range(_TRIES):
-        by = int(salt(attempt))
-        word = words(keys, by)
+    for seed in range(_TRIES):
+        word = owner_words(keys, seed)
         bucket = (word >> np.uint64(65 - buckets.bit_length())).astype(np.int64)
         sizes = np.bincount(bucket, minlength=buckets)
         order = np.lexsort((bucket, -sizes[bucket]))
         if _filled(word[order], bucket[order], np.zeros(places, np.bool_), shift, place, order):
-            return PerfectHash(by, shift, place)
+            return PerfectHash(seed, shift, place)
     raise InputError("a table of keys needs keys that are all different")
 
 

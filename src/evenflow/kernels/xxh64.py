@@ -13,18 +13,15 @@ import numpy as np
 import numpy.typing as npt
 
 from evenflow.kernels.bytes_reading import read_u32, read_u64
-from evenflow.kernels.jit import kernel
+from evenflow.kernels.jit import inlined, kernel
+from evenflow.model import owners
+from evenflow.model.owners import P1, P2, P3, P4, P5
 
 U8 = npt.NDArray[np.uint8]
 U32 = npt.NDArray[np.uint32]
 U64 = npt.NDArray[np.uint64]
 Places = npt.NDArray[np.int32] | npt.NDArray[np.int64]
 
-_P1 = np.uint64(0x9E3779B185EBCA87)
-_P2 = np.uint64(0xC2B2AE3D27D4EB4F)
-_P3 = np.uint64(0x165667B19E3779F9)
-_P4 = np.uint64(0x85EBCA77C2B2AE63)
-_P5 = np.uint64(0x27D4EB2F165667C5)
 _0, _1, _4, _7, _8 = (np.uint64(i) for i in (0, 1, 4, 7, 8))
 _11, _12, _16, _18, _23 = (np.uint64(i) for i in (11, 12, 16, 18, 23))
 _24, _27, _29, _31, _32, _33, _64 = (np.uint64(i) for i in (24, 27, 29, 31, 32, 33, 64))
@@ -37,35 +34,32 @@ def _rotate(word: np.uint64, by: np.uint64) -> np.uint64:
 
 @kernel
 def _round(lane: np.uint64, word: np.uint64) -> np.uint64:
-    return _rotate(lane + word * _P2, _31) * _P1
+    return _rotate(lane + word * P2, _31) * P1
 
 
 @kernel
 def _take_lane(digest: np.uint64, lane: np.uint64) -> np.uint64:
-    return (digest ^ _round(_0, lane)) * _P1 + _P4
+    return (digest ^ _round(_0, lane)) * P1 + P4
 
 
 @kernel
 def _take_8(digest: np.uint64, word: np.uint64) -> np.uint64:
-    return _rotate(digest ^ _round(_0, word), _27) * _P1 + _P4
+    return _rotate(digest ^ _round(_0, word), _27) * P1 + P4
 
 
 @kernel
 def _take_4(digest: np.uint64, word: np.uint64) -> np.uint64:
-    return _rotate(digest ^ (word * _P1), _23) * _P2 + _P3
+    return _rotate(digest ^ (word * P1), _23) * P2 + P3
 
 
 @kernel
 def _avalanche(digest: np.uint64) -> np.uint64:
-    digest = (digest ^ (digest >> _33)) * _P2
-    digest = (digest ^ (digest >> _29)) * _P3
+    digest = (digest ^ (digest >> _33)) * P2
+    digest = (digest ^ (digest >> _29)) * P3
     return digest ^ (digest >> _32)
 
 
-@kernel
-def hash_word(word: np.uint64, seed: np.uint64) -> np.uint64:
-    """XXH64 of one 64-bit number: for every seed a bijection, so distinct numbers never collide."""
-    return _avalanche(_take_8(seed + _P5 + _8, word))
+hash_word = inlined(owners.hash_word)  #: of one number, compiled
 
 
 @kernel
@@ -79,13 +73,13 @@ def hash_words(words: U64, running: U64) -> None:
 def hash_half_words(words: U32, running: U64) -> None:
     """Chain a column of 32-bit numbers into `running`."""
     for i in range(len(words)):
-        running[i] = _avalanche(_take_4(running[i] + _P5 + _4, np.uint64(words[i])))
+        running[i] = _avalanche(_take_4(running[i] + P5 + _4, np.uint64(words[i])))
 
 
 @kernel
 def _hash_stripes(data: U8, place: np.uint64, end: np.uint64, seed: np.uint64) -> np.uint64:
     """The part of XXH64 that eats 32 bytes at a time, in four lanes that run side by side."""
-    a, b, c, d = seed + _P1 + _P2, seed + _P2, seed, seed - _P1
+    a, b, c, d = seed + P1 + P2, seed + P2, seed, seed - P1
     while place + _32 <= end:
         a = _round(a, read_u64(data, place))
         b = _round(b, read_u64(data, place + _8))
@@ -103,7 +97,7 @@ def hash_bytes(data: U8, starts: Places, ends: Places, running: U64) -> None:
         place, end = np.uint64(starts[i]), np.uint64(ends[i])
         length = end - place
         if length < _32:
-            digest = running[i] + _P5 + length
+            digest = running[i] + P5 + length
         else:
             digest = _hash_stripes(data, place, end, running[i]) + length
             place = end - (length & _31)
@@ -114,6 +108,6 @@ def hash_bytes(data: U8, starts: Places, ends: Places, running: U64) -> None:
             digest = _take_4(digest, read_u32(data, place))
             place += _4
         while place < end:
-            digest = _rotate(digest ^ (np.uint64(data[place]) * _P5), _11) * _P1
+            digest = _rotate(digest ^ (np.uint64(data[place]) * P5), _11) * P1
             place += _1
         running[i] = _avalanche(digest)

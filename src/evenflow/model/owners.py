@@ -1,9 +1,14 @@
-"""Who owns a key: the scheme `key` in plain NumPy, for tasks that must start without a compiler."""
+"""Who owns a key: Spark's `xxhash64` of a seed and the key's fingerprint, in plain NumPy.
+
+Tasks that must start without a compiler use this module. `kernels.jit` compiles the same `hash_word`
+for the schemes, and `spark.native_routing` has the same owner as an expression of Spark's.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -15,38 +20,72 @@ from evenflow.model.validation import check_whole
 I32 = npt.NDArray[np.int32]
 U64 = npt.NDArray[np.uint64]
 
-MULTIPLIER = 0xD6E8FEB86659FD93  #: of the hash, as in `kernels.mixing`
-_HALF = np.uint64(32)
+SPARK_SEED = 42  #: the number that Spark's `xxhash64` begins with
+
+P1 = np.uint64(0x9E3779B185EBCA87)  #: the primes of XXH64
+P2 = np.uint64(0xC2B2AE3D27D4EB4F)
+P3 = np.uint64(0x165667B19E3779F9)
+P4 = np.uint64(0x85EBCA77C2B2AE63)
+P5 = np.uint64(0x27D4EB2F165667C5)
+
+_8, _27, _29, _31, _32, _33, _37 = (np.uint64(i) for i in (8, 27, 29, 31, 32, 33, 37))
 _WORD = 0xFFFFFFFFFFFFFFFF
+_BLOCK = 8192  # fingerprints at a time: what is computed on the way stays in the cache
+
+
+def hash_word(word: Any, running: Any) -> Any:
+    """XXH64 of a 64-bit number's eight bytes, with the seed `running`.
+
+    Guarantee: for every seed a bijection, so distinct numbers never collide.
+
+    Parameters:
+        word, running: arrays of uint64 here, numbers where the function is compiled.
+    """
+    word = word * P2
+    word = (word << _31 | word >> _33) * P1
+    digest = (running + P5 + _8) ^ word
+    digest = (digest << _27 | digest >> _37) * P1 + P4
+    digest = (digest ^ digest >> _33) * P2
+    digest = (digest ^ digest >> _29) * P3
+    return digest ^ digest >> _32
+
+
+@cache
+def seed_word(seed: int) -> np.uint64:
+    """The hash of a seed, with which the hash of a fingerprint goes on: `xxhash64(lit(seed))`."""
+    running = hash_word(np.array([seed & _WORD], np.uint64), np.uint64(SPARK_SEED))
+    return np.uint64(running[0])
+
+
+def owner_words(fingerprints: U64, seed: int) -> U64:
+    """Spark's `xxhash64(lit(seed), fingerprint)` of every fingerprint."""
+    words, running = np.empty(len(fingerprints), np.uint64), np.array([seed_word(seed)])
+    for i in range(0, len(words), _BLOCK):
+        words[i : i + _BLOCK] = hash_word(fingerprints[i : i + _BLOCK], running)
+    return words
 
 
 def owner_of(fingerprints: U64, n: int, seed: int) -> I32:
     """The owner, 0 … n − 1, of every key, by a hash of its fingerprint.
 
-    Guarantee: the worker that `grouping.KeyGrouping` sends the key to, with the same seed.
+    Guarantee: the worker that `grouping.KeyGrouping` sends the key to with the same seed, and the
+    partition that Spark's own expressions send it to.
 
     Parameters:
         fingerprints: the keys' 64-bit fingerprints.
-        n: how many workers there are, at most 2³².
+        n: how many owners there are, at most 2³¹.
         seed: chooses the hash function.
 
     Example:
         >>> import numpy as np
         >>> owner_of(np.array([7, 8, 7], np.uint64), n=10, seed=0).tolist()
-        [4, 1, 4]
+        [8, 3, 8]
     """
-    words = fingerprints ^ np.uint64(salt(seed))
-    for _ in range(2):
-        words ^= words >> _HALF
-        words *= np.uint64(MULTIPLIER)
-    # The third xor of the mix changes the lower half only; the choice is made of the upper one.
-    return (((words >> _HALF) * np.uint64(n)) >> _HALF).astype(np.int32)
-
-
-def salt(seed: int) -> int:
-    """What the fingerprints are mixed with, so that each seed has a hash function of its own."""
-    word = (0x243F6A8885A308D3 ^ (seed & _WORD)) * MULTIPLIER & _WORD
-    return word ^ word >> 32
+    words = owner_words(fingerprints, seed)
+    words >>= _32
+    words *= np.uint64(n)
+    words >>= _32
+    return words.astype(np.int32)
 
 
 @dataclass(frozen=True)
@@ -66,7 +105,7 @@ class Owners:
         >>> import numpy as np
         >>> place = Owners.from_json({"workers": 10, "seed": 0, "table": {"8": 2}})
         >>> place(np.array([7, 8], np.uint64)).tolist()
-        [4, 2]
+        [8, 2]
     """
 
     workers: int
@@ -80,7 +119,7 @@ class Owners:
     @classmethod
     def of(cls, plan: Plan) -> Owners:
         """The owners under a plan."""
-        return cls(plan.workers, plan.seed, plan.table.entries, plan.buckets)
+        return cls(plan.partitions, plan.seed, plan.table.entries, plan.buckets)
 
     def homes(self, fingerprints: U64) -> I32:
         """The owners by hash alone."""

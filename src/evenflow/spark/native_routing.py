@@ -1,8 +1,8 @@
-"""Key grouping without Python: fingerprints and workers as Spark's own expressions.
+"""Key grouping without Python: fingerprints and owners as Spark's own expressions.
 
 Where a key always goes to its owner, nothing has to be learnt on the way, and the rows need not visit
 a Python process to be routed. The expressions give the very numbers of `kernels.fingerprints` and of
-the scheme `key`; tests compare them.
+`model.owners`; tests compare them.
 """
 
 from __future__ import annotations
@@ -10,21 +10,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from evenflow.engine.job import FINGERPRINT, WORKER, quoted
-from evenflow.model.owners import MULTIPLIER, salt
+from evenflow.engine.layout import FINGERPRINT, PARTITION
+from evenflow.spark.columns import quoted
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import DataType
 
 # Spark's xxhash64 begins with the seed 42, our fingerprints with 0. It goes on from column to column
 # with the hash so far as the seed, and the hash of this number is 0.
-_FROM_ZERO = "-365884300664092260L"
-_NULL = "-5196783011329398166L"  # `fingerprints.NULL`
+_FROM_ZERO = -365884300664092260
+_NULL = -5196783011329398166  # `fingerprints.NULL`, signed
 
 _BYTES = ("string", "binary")
 _WHOLE = ("tinyint", "smallint", "int", "bigint")
-_MASK = "4294967295L"
 
 
 def can_route(types: Sequence[DataType]) -> bool:
@@ -44,7 +43,7 @@ def routed_by_owner(rows: DataFrame, key: Sequence[str], workers: int, seed: int
         seed: of the hash function.
     """
     rows = _with_fingerprint(rows, key)
-    return rows.selectExpr(f"{_owner(FINGERPRINT, workers, seed)} AS {WORKER}", "*")
+    return rows.select(owner_column(rows[FINGERPRINT], workers, seed).alias(PARTITION), "*")
 
 
 def shuffled_by_owner(
@@ -54,79 +53,67 @@ def shuffled_by_owner(
 
     The owner's number is computed for the shuffle and not sent along.
     """
-    from pyspark.sql import functions as F
-
     if fingerprints:
         rows = _with_fingerprint(rows, key)
-    fingerprint = FINGERPRINT if fingerprints else _fingerprint(_kinds(rows, key))
-    return rows.repartitionById(workers, F.expr(_owner(fingerprint, workers, seed)))
+        fingerprint = rows[FINGERPRINT]
+    else:
+        fingerprint = _fingerprint(rows, key)
+    return rows.repartitionById(workers, owner_column(fingerprint, workers, seed))
+
+
+def owner_column(fingerprint: Column, n: int, seed: int) -> Column:
+    """The owner of a key, 0 … n − 1: `model.owners.owner_of` of its fingerprint."""
+    from pyspark.sql import functions as F
+
+    upper = F.shiftrightunsigned(F.xxhash64(_long(_signed(seed)), fingerprint), 32)
+    # 32 bits times at most 31: ANSI mode has no overflow to complain of.
+    return F.shiftright(upper * _long(n), 32).cast("int")
+
+
+def owner_sql(fingerprint: str, n: int, seed: int) -> str:
+    """`owner_column` as text, for queries that Spark is given as a whole.
+
+    Parameters:
+        fingerprint: a column's name of our own. The user's have no place in SQL.
+        n, seed: as in `model.owners.owner_of`.
+    """
+    upper = f"shiftrightunsigned(xxhash64({_signed(seed)}L, {fingerprint}), 32)"
+    return f"int(shiftright({upper} * {n}L, 32))"
+
+
+def fingerprint_column(column: Column, kind: str) -> Column:
+    """The fingerprint of one column, as in `kernels.fingerprints`.
+
+    Parameters:
+        column: of a type for which `can_route`.
+        kind: the type's simple name.
+    """
+    from pyspark.sql import functions as F
+
+    hashed = column if kind in _BYTES else column.cast("bigint")
+    return F.when(column.isNull(), _long(_NULL)).otherwise(F.xxhash64(_long(_FROM_ZERO), hashed))
 
 
 def _with_fingerprint(rows: DataFrame, key: Sequence[str]) -> DataFrame:
-    return rows.selectExpr(f"{_fingerprint(_kinds(rows, key))} AS {FINGERPRINT}", "*")
+    return rows.select(_fingerprint(rows, key).alias(FINGERPRINT), "*")
 
 
-def _kinds(rows: DataFrame, key: Sequence[str]) -> list[tuple[str, str]]:
-    types = {field.name: field.dataType.simpleString() for field in rows.schema.fields}
-    return [(name, types[name]) for name in key]
+def _fingerprint(rows: DataFrame, key: Sequence[str]) -> Column:
+    from pyspark.sql import functions as F
+
+    kinds = {field.name: field.dataType.simpleString() for field in rows.schema.fields}
+    ones = [fingerprint_column(rows[quoted(name)], kinds[name]) for name in key]
+    return ones[0] if len(ones) == 1 else F.xxhash64(_long(_FROM_ZERO), *ones)
 
 
-def _owner(fingerprint: str, workers: int, seed: int) -> str:
-    """The owner of a key: `mix` and `high_choice` of `kernels.mixing`.
+def _long(number: int) -> Column:
+    """A whole number of 64 bits; `lit` alone makes a smaller type of a small number, and another
+    hash of it."""
+    from pyspark.sql import functions as F
 
-    What is used several times is written out as often, about a hundred times in the end; Spark finds
-    that out and computes it once.
-    """
-    salted = f"({fingerprint} ^ {_signed(salt(seed))})"
-    high, low = _high(salted), f"(({salted} & {_MASK}) ^ {_high(salted)})"
-    high, low = _multiplied(high, low)
-    high, low = _multiplied(high, f"({low} ^ {high})")
-    return f"CAST({_high(f'{high} * {workers}L')} AS INT)"
+    return F.lit(number).cast("bigint")
 
 
-def _fingerprint(key: Sequence[tuple[str, str]]) -> str:
-    ones = [_of_column(quoted(name), kind) for name, kind in key]
-    return ones[0] if len(ones) == 1 else f"xxhash64({_FROM_ZERO}, {', '.join(ones)})"
-
-
-def _of_column(column: str, kind: str) -> str:
-    hashed = column if kind in _BYTES else f"CAST({column} AS BIGINT)"
-    return f"IF({column} IS NULL, {_NULL}, xxhash64({_FROM_ZERO}, {hashed}))"
-
-
-def _multiplied(upper: str, lower: str) -> tuple[str, str]:
-    """The two halves of a 64-bit number times MULTIPLIER, modulo 2⁶⁴.
-
-    Spark refuses an overflow (its default since 4.0), so no product may have more than 63 bits: the
-    halves are multiplied by quarters of the factor.
-    """
-    f0, f1, f2, f3 = (f"{MULTIPLIER >> 16 * i & 0xFFFF}L" for i in range(4))
-    low = f"(({lower} * {f0} & {_MASK}) + {_quarter_up(f'{lower} * {f1}')})"
-    high = " + ".join(
-        [
-            _high(f"{lower} * {f0}"),
-            f"shiftrightunsigned({lower} * {f1}, 16)",
-            _high(low),
-            f"{lower} * {f2}",
-            _quarter_up(f"{lower} * {f3}"),
-            f"{upper} * {f0}",
-            _quarter_up(f"{upper} * {f1}"),
-        ]
-    )
-    return f"(({high}) & {_MASK})", f"({low} & {_MASK})"
-
-
-def _high(number: str) -> str:
-    """The upper 32 bits."""
-    return f"shiftrightunsigned({number}, 32)"
-
-
-def _quarter_up(number: str) -> str:
-    """Times 2¹⁶, modulo 2³²."""
-    return f"shiftleft({number} & 65535L, 16)"
-
-
-def _signed(word: int) -> str:
-    """A 64-bit word as SQL writes it."""
-    number = word - (1 << 64) if word >> 63 else word
-    return f"({number + 1}L - 1L)" if number == -(1 << 63) else f"({number}L)"
+def _signed(word: int) -> int:
+    """The whole number of 64 bits that has these bits."""
+    return ((word + (1 << 63)) & ((1 << 64) - 1)) - (1 << 63)
