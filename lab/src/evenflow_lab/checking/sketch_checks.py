@@ -1,7 +1,13 @@
-"""All checks of a sketch."""
+"""All checks of a sketch: what every sketch must keep, as code.
+
+`run_sketch_checks(MySketch()).raise_if_failed()` in a test, or by hand:
+`python -m evenflow_lab.checking.sketch_checks my-sketch`, with parameters after a colon. Without a name
+all sketches are checked.
+"""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import pairwise
@@ -9,12 +15,14 @@ from typing import Any
 
 import numpy as np
 
+from evenflow import sketches
 from evenflow.checks import contract
+from evenflow.checks.__main__ import check_by_name
 from evenflow.checks.outcome import CheckFailed, NotApplicable, Report, run
 from evenflow.checks.probing import copied, cuts
 from evenflow.checks.streams import U64, Stream, fingerprints, standard_streams
 from evenflow.sketches.protocol import Sketch
-from evenflow_lab.checks.exact_counts import ExactCounts
+from evenflow_lab.checking.exact_counts import ExactCounts
 
 SketchCheck = Callable[[Sketch, Sequence[Stream]], None]
 
@@ -281,3 +289,14 @@ def _require_same(sketch: Sketch, stream: Stream, expected: Any, got: Any, ways:
 
 def _bytes(state: Any) -> int:
     return sum(leaf.nbytes for _, leaf in contract.leaves(state))
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Check sketches by name; returns the exit code."""
+    command = "python -m evenflow_lab.checking.sketch_checks"
+    every, make = sketches.sketches(), sketches.make
+    return check_by_name(command, arguments, every, make, run_sketch_checks)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
