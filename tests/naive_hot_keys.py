@@ -4,7 +4,6 @@ import math
 
 import naive
 import naive_best_fit
-from evenflow.kernels.mixing import salt
 
 
 class HotKeys:
@@ -24,8 +23,10 @@ class HotKeys:
         self.total, self.arrived = 0, [0] * self.policy.partitions
 
     def choices(self, key):
-        mixed = naive.mix(key ^ int(salt(self.policy.seed)))
-        return [naive.choice(mixed, i, self.policy.partitions) for i in (0, 1)]
+        word = naive.owner_word(key, self.policy.seed)
+        return [
+            choice(word, self.policy.partitions) for choice in (naive.high_choice, naive.low_choice)
+        ]
 
     def home(self, key):
         return self.choices(key)[0]

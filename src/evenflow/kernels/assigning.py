@@ -109,13 +109,6 @@ def priority_of(cost, state, by_cost, beta):
 
 
 @kernel
-def priorities(cost, state, by_cost, beta, out):
-    """ψ of each row."""
-    for row in range(len(cost)):
-        out[row] = priority_of(cost[row], state[row], by_cost, beta)
-
-
-@kernel
 def survey(rows, place, home, light, loads, sizes):
     """Of the rows at home: loads, and how many there are, of each worker; `sizes` then has the number
     of rows away from home, and that of heavy ones anywhere."""

@@ -18,7 +18,6 @@ from evenflow.model import owners
 from evenflow.model.owners import P1, P2, P3, P4, P5
 
 U8 = npt.NDArray[np.uint8]
-U32 = npt.NDArray[np.uint32]
 U64 = npt.NDArray[np.uint64]
 Places = npt.NDArray[np.int32] | npt.NDArray[np.int64]
 
@@ -67,13 +66,6 @@ def hash_words(words: U64, running: U64) -> None:
     """Chain a column of 64-bit numbers into `running`."""
     for i in range(len(words)):
         running[i] = hash_word(words[i], running[i])
-
-
-@kernel
-def hash_half_words(words: U32, running: U64) -> None:
-    """Chain a column of 32-bit numbers into `running`."""
-    for i in range(len(words)):
-        running[i] = _avalanche(_take_4(running[i] + P5 + _4, np.uint64(words[i])))
 
 
 @kernel

@@ -9,8 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from evenflow.kernels.jit import kernel
-from evenflow.kernels.mixing import high_choice, low_choice, mix, salt
+from evenflow.kernels.mixing import high_choice, low_choice
 from evenflow.model import InputError, RoutingTable
+from evenflow.model.owners import owner_of, owner_words
 from evenflow.model.validation import check_not_negative, check_positive, check_whole
 from evenflow.planning.best_fit import BestFit
 from evenflow.planning.hot_keys_state import (
@@ -248,9 +249,7 @@ class HotKeys:
 
     def homes(self, keys: U64) -> I32:
         """The partition of each key by hash."""
-        out = np.empty(len(keys), np.int32)
-        _homes(np.ascontiguousarray(keys, np.uint64), salt(self.seed), self.partitions, out)
-        return out
+        return owner_of(np.ascontiguousarray(keys, np.uint64), self.partitions, self.seed)
 
     def to_arrays(self, state: HotKeysState) -> dict[str, npt.NDArray]:
         """The state as a flat dictionary of arrays; `from_arrays` makes the same of them."""
@@ -304,23 +303,17 @@ class HotKeys:
         """Two choices for each new key, one after another."""
         out = np.empty(len(new), np.int32)
         loads = partition_sizes(partition, sizes, rest)
-        _place(np.ascontiguousarray(new), new_sizes, salt(self.seed), loads, out)
+        words = owner_words(np.ascontiguousarray(new), self.seed)
+        _place(words, new_sizes, loads, out)
         return out
 
 
 @kernel
-def _homes(keys: U64, seed: np.uint64, partitions: int, out: I32) -> None:
-    n = np.uint64(partitions)
-    for i in range(len(keys)):
-        out[i] = high_choice(mix(keys[i] ^ seed), n)
-
-
-@kernel
-def _place(keys: U64, key_sizes: F64, seed: np.uint64, sizes: F64, out: I32) -> None:
+def _place(words: U64, key_sizes: F64, sizes: F64, out: I32) -> None:
     n = np.uint64(len(sizes))
-    for i in range(len(keys)):
-        mixed = mix(keys[i] ^ seed)
-        chosen, second = high_choice(mixed, n), low_choice(mixed, n)
+    for i in range(len(words)):
+        # The upper half of the word says who owns the key.
+        chosen, second = high_choice(words[i], n), low_choice(words[i], n)
         # A tie leaves the key at home: only what gains is worth a move.
         if sizes[second] < sizes[chosen]:
             chosen = second

@@ -10,25 +10,23 @@ from typing import ClassVar
 from evenflow.kernels.hash_table import find, remove
 from evenflow.kernels.jit import kernel
 from evenflow.model import InputError
-from evenflow.sketches import tracked_keys
-from evenflow.sketches.protocol import I64, U64, HotKeys
+from evenflow.sketches.protocol import U64
 from evenflow.sketches.tracked_keys import (
     MISSED,
     POSITION,
     SIZE,
-    TOTAL,
     State,
+    TrackedKeys,
     count_run,
-    grown,
     halve,
-    new_state,
+    united,
 )
 
 _SMALLEST_EPSILON = 2.0**-30  # slot numbers are 32 bits wide, and a window may fill as many slots
 
 
 @dataclass(frozen=True)
-class LossyCounting:
+class LossyCounting(TrackedKeys):
     """Counts the keys of a stream in windows of ⌈1/ε⌉ messages; at the end of each, rare keys go.
 
     A tracked key has a count f and a slack Δ, the most that it may have counted before it came in:
@@ -37,8 +35,8 @@ class LossyCounting:
 
     Guarantee: f ≤ true count ≤ f + Δ, and for a key that is not tracked 0 ≤ true count ≤ finished
     windows. Without ageing, either way `upper − lower ≤ ε·N` after N messages, so every key with
-    more than that is tracked. Once counts have been aged, rounding adds at most 2 to this (in a
-    merged state, 2 a source).
+    more than that is tracked, and `hot` misses none whose share is above ε. Once counts have been aged,
+    rounding adds at most 2 to this (in a merged state, 2 per source).
 
     Memory: without ageing at most ⌈1/ε⌉·(1 + 1/2 + … + 1/b) keys inside window b, about
     1/ε·ln(ε·N); a merged state holds at most as many keys as its parts together.
@@ -74,29 +72,11 @@ class LossyCounting:
 
     @property
     def width(self) -> int:
-        """Messages a window."""
+        """Messages per window."""
         return math.ceil(1 / self.epsilon)
 
-    def start(self) -> State:
-        return new_state()
-
-    def update(self, state: State, keys: U64) -> State:
-        width = self.width
-        done = _count(state, width, keys, 0)
-        while done < len(keys):
-            state = grown(state)
-            done = _count(state, width, keys, done)
-        return state
-
-    def total(self, state: State) -> int:
-        return int(state.numbers[TOTAL])
-
-    def bounds(self, state: State, keys: U64) -> tuple[I64, I64]:
-        return tracked_keys.bounds(state, keys)
-
-    def hot(self, state: State, share: float) -> HotKeys:
-        """Tracked keys only: all of them that qualify where `share` is above ε."""
-        return tracked_keys.hot(state, share)
+    def _count(self, state: State, keys: U64, begin: int) -> int:
+        return int(_count(state, self.width, keys, begin))
 
     def age(self, state: State) -> None:
         halve(state)
@@ -104,7 +84,7 @@ class LossyCounting:
 
     def merge(self, states: Sequence[State]) -> State:
         """The union; the sources' unfinished windows are put together, which may finish some."""
-        union = tracked_keys.united(states)
+        union = united(states)
         finished, union.numbers[POSITION] = divmod(int(union.numbers[POSITION]), self.width)
         union.numbers[MISSED] += finished
         _drop_rare(union)

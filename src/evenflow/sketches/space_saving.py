@@ -12,6 +12,7 @@ from evenflow.kernels.hash_table import EMPTY, find, new_table, remove
 from evenflow.kernels.jit import inlined, kernel
 from evenflow.model.validation import check_whole
 from evenflow.sketches.protocol import I64, U64, HotKeys
+from evenflow.sketches.tracked_keys import fill_table
 
 # What `numbers` holds: counters in use, aged total, messages seen, and the memory of the search for
 # the smallest counter; `AGE_AT` is the value of SEEN at which to age next, −1 for never; `FLOOR` is
@@ -125,7 +126,7 @@ class SpaceSaving:
         state.numbers[SEEN] = state.numbers[TOTAL] = total
         if self.half_life is not None:
             state.numbers[AGE_AT] = total + self.half_life
-        _fill_table(state.table_keys, state.table_slots, state.keys[:size])
+        fill_table(state.table_keys, state.table_slots, state.keys[:size])
         return state
 
     def merge(self, states: Sequence[State]) -> State:
@@ -153,7 +154,7 @@ class SpaceSaving:
         merged.numbers[SEEN] = sum(int(s.numbers[SEEN]) for s in states)
         if self.half_life is not None:
             merged.numbers[AGE_AT] = merged.numbers[SEEN] + self.half_life
-        _fill_table(merged.table_keys, merged.table_slots, merged.keys[:size])
+        fill_table(merged.table_keys, merged.table_slots, merged.keys[:size])
         return merged
 
 
@@ -265,11 +266,3 @@ def _bounds(table_keys, table_slots, counts, errors, untracked, keys, lower, upp
         else:
             upper[i] = counts[slot]
             lower[i] = counts[slot] - errors[slot]
-
-
-@kernel
-def _fill_table(table_keys, table_slots, keys):
-    for slot in range(len(keys)):
-        place = find(table_keys, table_slots, keys[slot])
-        table_keys[place] = keys[slot]
-        table_slots[place] = slot

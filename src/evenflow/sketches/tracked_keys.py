@@ -53,7 +53,7 @@ def grown(state: State) -> State:
     for old, new in zip(state[2:-1], larger[2:-1], strict=True):
         new[:size] = old
     larger.numbers[:] = state.numbers
-    _fill_table(larger)
+    fill_table(larger.table_keys, larger.table_slots, larger.keys[:size])
     return larger
 
 
@@ -66,26 +66,44 @@ def restored(keys: U64, counts: I64, slack: I64, born: I64, numbers: I64) -> Sta
     for whole, part in zip(state[2:-1], (keys, counts, slack, born), strict=True):
         whole[: len(part)] = part
     state.numbers[:] = numbers
-    _fill_table(state)
+    fill_table(state.table_keys, state.table_slots, keys)
     return state
 
 
-def bounds(state: State, keys: U64) -> tuple[I64, I64]:
-    """(lower, upper) for each key."""
-    lower, upper = np.zeros(len(keys), np.int64), np.empty(len(keys), np.int64)
-    _bounds(state, keys, lower, upper)
-    return lower, upper
+class TrackedKeys:
+    """What a sketch on such a state answers; `_count` is how it counts."""
 
+    def start(self) -> State:
+        return new_state()
 
-def hot(state: State, share: float) -> HotKeys:
-    """The tracked keys whose upper bound is at least `share` of the total."""
-    if not 0 <= share <= 1:
-        raise InputError(f"a share lies in 0..1, got {share}")
-    size = int(state.numbers[SIZE])
-    upper = state.counts[:size] + state.slack[:size]
-    slots = np.flatnonzero(upper >= share * int(state.numbers[TOTAL]))
-    slots = slots[np.lexsort((state.keys[slots], -upper[slots]))]
-    return HotKeys(state.keys[slots], state.counts[slots], upper[slots], state.born[slots])
+    def update(self, state: State, keys: U64) -> State:
+        done = self._count(state, keys, 0)
+        while done < len(keys):
+            state = grown(state)
+            done = self._count(state, keys, done)
+        return state
+
+    def _count(self, state: State, keys: U64, begin: int) -> int:
+        """Count from message `begin` on; returns where it stopped, as `count_run` does."""
+        raise NotImplementedError
+
+    def total(self, state: State) -> int:
+        return int(state.numbers[TOTAL])
+
+    def bounds(self, state: State, keys: U64) -> tuple[I64, I64]:
+        lower, upper = np.zeros(len(keys), np.int64), np.empty(len(keys), np.int64)
+        _bounds(state, keys, lower, upper)
+        return lower, upper
+
+    def hot(self, state: State, share: float) -> HotKeys:
+        """The tracked keys whose upper bound is at least `share` of the total."""
+        if not 0 <= share <= 1:
+            raise InputError(f"a share lies in 0..1, got {share}")
+        size = int(state.numbers[SIZE])
+        upper = state.counts[:size] + state.slack[:size]
+        slots = np.flatnonzero(upper >= share * int(state.numbers[TOTAL]))
+        slots = slots[np.lexsort((state.keys[slots], -upper[slots]))]
+        return HotKeys(state.keys[slots], state.counts[slots], upper[slots], state.born[slots])
 
 
 def united(states: Sequence[State]) -> State:
@@ -176,8 +194,9 @@ def _add(union: State, part: State) -> None:
 
 
 @kernel
-def _fill_table(state: State) -> None:
-    for slot in range(state.numbers[SIZE]):
-        place = find(state.table_keys, state.table_slots, state.keys[slot])
-        state.table_keys[place] = state.keys[slot]
-        state.table_slots[place] = slot
+def fill_table(table_keys: U64, table_slots: np.ndarray, keys: U64) -> None:
+    """Enter the keys of slots 0, 1, … into an empty table."""
+    for slot in range(len(keys)):
+        place = find(table_keys, table_slots, keys[slot])
+        table_keys[place] = keys[slot]
+        table_slots[place] = slot
