@@ -147,6 +147,7 @@ def test_route_is_its_twin(spec):
     st.integers(0, 100),
     st.lists(st.sampled_from([0, 1, 2, 2**63, 2**64 - 1]) | st.integers(0, 2**64 - 1), max_size=80),
 )
+@example([0, 1, 2, 3, 4], 0, 0, [0] * 11)  # 3 / (1.5 · 0.2) is below 10 in floating point
 def test_route_is_its_twin_for_any_roster_seed_source_and_keys(spec, ids, seed, source, keys):
     scheme, workers = make(spec), Workers(tuple(ids))
     twin = TWINS[spec](scheme, workers, seed, source)

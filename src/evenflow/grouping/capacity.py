@@ -80,7 +80,12 @@ def renew(epsilon, patience, shares, loads, room, progress):
         capacity = np.int64(np.ceil(factor * now * shares[w]))
         room[w] = capacity - loads[w]
         if shares[w] > 0.0:
-            next_change = min(next_change, np.int64(capacity / (factor * shares[w])))
+            last = np.int64(capacity / (factor * shares[w]))
+            # Rounded, the quotient may be one message short: renewed early, patience would be
+            # granted a second time.
+            if np.ceil(factor * (last + 1) * shares[w]) <= capacity:
+                last += 1
+            next_change = min(next_change, last)
     patient = np.int64(min(0.5 * epsilon * now, patience * len(room)))
     progress[RENEW_AT] = max(progress[SENT] + 1, max(next_change, progress[SENT] + patient))
     progress[RENEWALS] += 1
