@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from evenflow.model import InputError
-from evenflow.simulator.workloads import make_workload
 from evenflow_lab import experiments
 from evenflow_lab.experiments import Cell, Figure, LedgerEntry, Outcome, Paper, Row, Run
+from evenflow_lab.workloads.declaration import make_workload
 
 
 @dataclass(frozen=True)

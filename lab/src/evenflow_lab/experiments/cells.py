@@ -12,11 +12,12 @@ from evenflow.simulator.engine import simulate
 from evenflow.simulator.queueing import Cluster, simulate_queues
 from evenflow.simulator.result import plain_values
 from evenflow.simulator.schemes import make_scheme
-from evenflow.simulator.workloads import Workload, make_workload
+from evenflow.simulator.workloads import Workload
 from evenflow_lab.experiments.declaration import paper_folders
 from evenflow_lab.experiments.expansion import Cell
 from evenflow_lab.experiments.modules import load_module
 from evenflow_lab.experiments.scheme_files import scheme_from_file
+from evenflow_lab.workloads.declaration import make_workload
 
 Row = dict[str, Any]
 

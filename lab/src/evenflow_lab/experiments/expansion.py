@@ -13,10 +13,10 @@ from typing import Any
 from evenflow.model import InputError
 from evenflow.model.discovery import look_up
 from evenflow.simulator.cluster import Cluster
-from evenflow.simulator.workloads import workloads
 from evenflow_lab.experiments.arithmetic import evaluate, names_in
 from evenflow_lab.experiments.declaration import Figure, read_change
 from evenflow_lab.experiments.fields import Table
+from evenflow_lab.workloads.declaration import workloads
 
 Cell = dict[str, Any]  #: one run, as plain JSON
 

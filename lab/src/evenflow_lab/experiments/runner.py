@@ -16,9 +16,9 @@ from time import perf_counter
 from typing import Any
 
 from evenflow.model import InputError
-from evenflow.simulator.workloads import make_workload
 from evenflow_lab.experiments.cells import Cell, cost, describe, run_and_time
 from evenflow_lab.experiments.store import CellStore, changed_meanwhile, digest
+from evenflow_lab.workloads.declaration import make_workload
 
 Outcome = dict[str, Any]  #: `rows`, and `seconds` that they took
 Execute = Callable[[Sequence[Cell]], Iterator[tuple[int, Outcome]]]  #: (number, outcome), any order

@@ -25,9 +25,8 @@ class Workload(Protocol):
     Guarantee of every workload: the same keys in the same order each time, for every chunk size.
     The whole stream is never in memory.
 
-    A class that has a `name` besides, is a frozen dataclass and stands in a file of this folder (or
-    is registered under the entry point `evenflow.simulator.workloads`) can be had by declaration:
-    `make_workload({"name": …, field: value, …})`.
+    A frozen dataclass with a `name` besides, in a file of this folder or registered under the entry
+    point `evenflow.simulator.workloads`, can be declared by name in the laboratory's experiments.
     """
 
     def chunks(self, size: int) -> Iterator[U64]:
@@ -41,7 +40,7 @@ class Workload(Protocol):
     def describe(self) -> dict[str, Any]:
         """What the stream is, for a report: plain values under the names of the command line.
 
-        `name` is the workload's; `stand_in` tells whether the stream stands in for data that cannot
-        be had.
+        `name` is the workload's; `stand_in` tells whether the stream stands in for data that is not
+        available.
         """
         ...

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from evenflow.model import InputError
-from evenflow.simulator.workloads import KeyFile, Workload, make_workload, workloads
+from evenflow.simulator.workloads import KeyFile, Workload
+from evenflow_lab.workloads.declaration import make_workload, workloads
 
 
 def whole(workload, size=1 << 20):
