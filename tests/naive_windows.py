@@ -1,6 +1,9 @@
-"""The slow, obvious twins of windows and window joins: plain Python, one row at a time."""
+"""The slow, obvious twins of windows and interval joins: plain Python, one row at a time."""
 
 from collections import defaultdict
+
+import pyarrow as pa
+from hypothesis import strategies as st
 
 
 def windows_of(time, size, slide, start=0):
@@ -11,7 +14,7 @@ def windows_of(time, size, slide, start=0):
 
 
 class NaiveStream:
-    """A streaming aggregation in windows as Spark runs it: lists of rows a key and window.
+    """A streaming aggregation in windows as Spark runs it: lists of rows per key and window.
 
     `batch(rows)` takes (key, time, value) and gives what "update" and "append" put out.
     """
@@ -85,3 +88,30 @@ class NaiveJoin:
         else:
             left, right = sorted([a, b], key=lambda row: (row[1], row[2]))
         return (left[0], *left[1:3], *right[1:3])
+
+
+#: (size, slide, start, delay) of windows
+shapes = st.integers(1, 40).flatmap(
+    lambda size: st.integers(1, size).flatmap(
+        lambda slide: st.tuples(
+            st.just(size), st.just(slide), st.integers(-slide + 1, slide - 1), st.integers(0, 30)
+        )
+    )
+)
+
+#: Routing tables of six batches: some keys have owners of their own.
+tables = st.lists(
+    st.dictionaries(st.sampled_from(["a", "b", None]), st.integers(0, 2), max_size=3),
+    min_size=6,
+    max_size=6,
+)
+
+ROWS = pa.schema([("k", pa.string()), ("ts", pa.timestamp("us", "UTC")), ("v", pa.int64())])
+
+
+def table_of(rows):
+    keys, times, values = ([row[i] for row in rows] for i in range(3))
+    stamps = pa.array(times, pa.int64()).cast(pa.timestamp("us", "UTC"))
+    return pa.table(
+        [pa.array(keys, pa.string()), stamps, pa.array(values, pa.int64())], schema=ROWS
+    )

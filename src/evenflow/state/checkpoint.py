@@ -80,8 +80,7 @@ class Checkpoint:
             identity: what the state depends on (key columns and types, the operator's signature, the
                 state's schema, seed, …), as JSON. None: it must exist.
         """
-        storage = storage_at(path) if isinstance(path, (str, os.PathLike)) else path
-        storage = storage.under(FOLDER)
+        storage = storage_at(path).under(FOLDER)
         where = storage.where(IDENTITY)
         stored = _read_if_there(storage, IDENTITY)
         if stored is None:

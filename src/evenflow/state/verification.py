@@ -58,7 +58,7 @@ class Verdict:
         }
 
 
-def verify(path: str | os.PathLike[str], progress: Progress | None = None) -> Verdict:
+def verify(path: str | os.PathLike[str] | Storage, progress: Progress | None = None) -> Verdict:
     """Read all that a checkpoint's kept manifests name, and check all that can be checked.
 
     Guarantee: a changed byte in the identity, a plan, a kept manifest or a segment that one names is

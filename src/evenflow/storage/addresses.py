@@ -14,11 +14,11 @@ from evenflow.storage.protocol import Storage
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
 
 
-def storage_at(path: str | os.PathLike[str]) -> Storage:
+def storage_at(path: str | os.PathLike[str] | Storage) -> Storage:
     """The storage at an address.
 
     Parameters:
-        path: a path, `file:/…`, `file:///…`, or `memory://NAME` for tests.
+        path: a path, `file:/…`, `file:///…`, or `memory://NAME` for tests; or a storage, as it is.
 
     Example:
         >>> storage_at("file:///data/ckpt")
@@ -26,6 +26,8 @@ def storage_at(path: str | os.PathLike[str]) -> Storage:
         >>> storage_at("memory://test/ckpt").where("x")
         'memory://test/ckpt/x'
     """
+    if not isinstance(path, str | os.PathLike):
+        return path
     text = os.fspath(path)
     if text.startswith("memory://"):
         name, _, folder = text.removeprefix("memory://").partition("/")

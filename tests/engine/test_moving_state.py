@@ -9,27 +9,29 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import evenflow.engine.work as work
-from evenflow.engine.job import FINGERPRINT, REPORT, Job
-from evenflow.engine.observing import Reports
+from evenflow.engine.batch import Batch
+from evenflow.engine.job import Job
+from evenflow.engine.key_costs import read_costs
+from evenflow.engine.keyed_states import KeyedStates
+from evenflow.engine.layout import FINGERPRINT, REPORT
 from evenflow.engine.plans import moves_of, owners_of, resized
-from evenflow.engine.statistics import read_statistics
+from evenflow.engine.program import segments_after
+from evenflow.engine.reports import Reports
+from evenflow.engine.work import OwnerTask
 from evenflow.kernels.fingerprints import fingerprint
 from evenflow.model import Plan, RoutingTable
 from evenflow.model.owners import Owners
 from evenflow.operators import Aggregates, count
-from evenflow.spark.control_loop import segments_after
 from evenflow.state.checkpoint import Checkpoint
 from evenflow.state.manifest import Manifest
 from evenflow.state.segments import StateReader
 from evenflow.state.verification import verify
 
 ROWS = pa.schema([("key", pa.int64())])
-JOB = Job(("key",), ROWS, Aggregates(n=count()), None, 3)
+JOB = Job(("key",), ROWS, KeyedStates(Aggregates(n=count())), None, 3)
 KEYS = list(range(12))
 
 
@@ -37,26 +39,22 @@ def prints(keys: list[int]) -> np.ndarray:
     return fingerprint(pa.array(keys, pa.int64()))
 
 
-def run_batch(
-    root: Path, batch: int, plan: Plan, keys: list[int], monkeypatch: pytest.MonkeyPatch
-) -> Reports:
+def run_batch(root: Path, number: int, plan: Plan, keys: list[int]) -> Reports:
     """One turn of the loop: every owner in this process."""
     checkpoint = Checkpoint.open(root)
     last = checkpoint.last()
-    staging = checkpoint.directory / "staging"
-    staging.mkdir(exist_ok=True)
-    store = work.Store(
-        str(checkpoint.segments_directory),
+    batch = Batch(
+        number,
+        checkpoint.storage,
+        checkpoint.storage,
         () if last is None else tuple(last.segments),
         owners_of(last, plan),
         plan.epoch,
-        batch,
-        str(staging),
         **moves_of(last, plan),
     )
-    told = []
+    returned = []
     homes = Owners.of(plan)(prints(keys)) if keys else np.zeros(0, np.int32)
-    for owner in range(plan.workers):
+    for owner in range(plan.partitions):
         mine = [key for key, home in zip(keys, homes, strict=True) if home == owner]
         rows = pa.record_batch(
             {
@@ -64,16 +62,15 @@ def run_batch(
                 "key": pa.array(mine, pa.int64()),
             }
         )
-        monkeypatch.setattr(work, "partition", lambda owner=owner: owner)
-        for answer in work.OwnerWork(JOB, False, store)(iter([rows] if mine else [])):
-            told += answer.column(REPORT).to_pylist()
-    reports = Reports.read(told)
+        for answer in OwnerTask(JOB, False, batch)(owner, iter([rows] if mine else [])):
+            returned += answer.column(REPORT).to_pylist()
+    reports = Reports.read(returned)
     checkpoint.commit(
         Manifest(
-            batch=batch,
+            batch=number,
             plan=plan.to_dict(),
-            placements={e: p.to_json() for e, p in store.owners.items() if e != store.superseded},
-            segments=segments_after(store, reports),
+            owners={e: p.to_json() for e, p in batch.owners.items() if e != batch.superseded},
+            segments=segments_after(batch, reports),
             output=(),
             metrics={},
         )
@@ -81,15 +78,15 @@ def run_batch(
     return reports
 
 
-def counts(root: Path, plan: Plan) -> dict[int, int]:
+def counts(root: Path) -> dict[int, int]:
     """What the committed state says of each key, asked as the next batch would."""
     checkpoint = Checkpoint.open(root)
     last = checkpoint.last()
     assert last is not None
     if not last.segments:
         return {}
-    places = {e: Owners.from_json(p) for e, p in last.placements.items()}
-    reader = StateReader(checkpoint.segments_directory, last.segments, places)
+    places = {e: Owners.from_json(p) for e, p in last.owners.items()}
+    reader = StateReader(checkpoint.storage, last.segments, places)
     found, known = reader.look_up(prints(KEYS), pa.table({"k0": KEYS}))
     column = found.column(0).to_pylist()
     return {key: column[i] for i, key in enumerate(KEYS) if known[i]}
@@ -115,75 +112,75 @@ batches = st.lists(
     max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(batches)
-def test_every_key_keeps_its_state_wherever_tables_and_worker_counts_send_it(
-    tmp_path_factory, monkeypatch, batches
+def test_every_key_keeps_its_state_wherever_tables_and_partition_counts_send_it(
+    tmp_path_factory, batches
 ):
     root = tmp_path_factory.mktemp("moving")
     new_checkpoint(root)
     plan, expected = Plan("table", 3), Counter()
-    for number, (keys, table, workers) in enumerate(batches):
-        plan = resized(plan, workers, 0)
+    for number, (keys, table, partitions) in enumerate(batches):
+        plan = resized(plan, partitions, 0)
         entries = {
-            int(prints([key])[0]): worker for key, worker in table.items() if worker < workers
+            int(prints([key])[0]): owner for key, owner in table.items() if owner < partitions
         }
         plan = plan.followed_by(table=RoutingTable(entries))
-        run_batch(root, number, plan, keys, monkeypatch)
+        run_batch(root, number, plan, keys)
         expected.update(keys)
-        assert counts(root, plan) == dict(expected)
+        assert counts(root) == dict(expected)
     verdict = verify(root)
     assert not verdict.problems
 
 
-def test_a_key_that_moves_while_it_has_no_rows_is_with_its_new_owner_at_once(tmp_path, monkeypatch):
+def test_a_key_that_moves_while_it_has_no_rows_is_with_its_new_owner_at_once(tmp_path):
     new_checkpoint(tmp_path)
     plan = Plan("table", 2)
-    run_batch(tmp_path, 0, plan, [5, 5, 6], monkeypatch)
+    run_batch(tmp_path, 0, plan, [5, 5, 6])
     owner = int(Owners.of(plan)(prints([5]))[0])
     moved = plan.followed_by(table=RoutingTable({int(prints([5])[0]): 1 - owner}))
-    reports = run_batch(tmp_path, 1, moved, [], monkeypatch)
+    reports = run_batch(tmp_path, 1, moved, [])
     last = Checkpoint.open(tmp_path).last()
-    assert list(last.placements) == [moved.epoch], "nobody needs to know where keys were before"
-    told = {r["worker"]: (r["moved_keys"], r["moved_bytes"]) for r in reports.state}
-    assert told[1 - owner][0] == 1
-    assert told[1 - owner][1] > 0
-    assert told[owner] == (0, 0)
-    assert counts(tmp_path, moved) == {5: 2, 6: 1}
+    assert list(last.owners) == [moved.epoch], "nobody needs to know where keys were before"
+    found = {r["partition"]: (r["moved_keys"], r["moved_bytes"]) for r in reports.state}
+    assert found[1 - owner][0] == 1
+    assert found[1 - owner][1] > 0
+    assert found[owner] == (0, 0)
+    assert counts(tmp_path) == {5: 2, 6: 1}
 
 
-def test_a_moved_key_leaves_nothing_behind_once_its_old_owner_folds(tmp_path, monkeypatch):
+def test_a_moved_key_leaves_nothing_behind_once_its_old_owner_compacts(tmp_path):
     new_checkpoint(tmp_path)
     plan = Plan("table", 2)
-    run_batch(tmp_path, 0, plan, KEYS, monkeypatch)
+    run_batch(tmp_path, 0, plan, KEYS)
     places = Owners.of(plan)(prints(KEYS))
     mine = [key for key, place in zip(KEYS, places, strict=True) if place == 0]
     moved = plan.followed_by(table=RoutingTable({int(prints(mine[:1])[0]): 1}))
-    run_batch(tmp_path, 1, moved, mine[1:], monkeypatch)  # as many rows as before: they fold
+    run_batch(tmp_path, 1, moved, mine[1:])  # as many rows as before: compacted
     last = Checkpoint.open(tmp_path).last()
     rows = [segment.rows for segment in last.segments if segment.owner == 0]
     assert rows == [len(mine) - 1]
 
 
-def test_workers_tell_what_each_key_has_cost(tmp_path, monkeypatch):
+def test_tasks_report_what_each_key_has_cost(tmp_path):
     new_checkpoint(tmp_path)
-    reports = run_batch(tmp_path, 0, Plan("table", 2), [5, 5, 6], monkeypatch)
-    staging = Checkpoint.open(tmp_path).directory / "staging"
-    seen = read_statistics([staging / r["counted"] for r in reports.state if r["counted"]])
+    reports = run_batch(tmp_path, 0, Plan("table", 2), [5, 5, 6])
+    storage = Checkpoint.open(tmp_path).storage
+    seen = read_costs(storage, [r["costs"] for r in reports.state if r["costs"]])
     rows = dict(zip(seen.keys.tolist(), seen.rows.tolist(), strict=True))
     assert rows == {int(prints([5])[0]): 2.0, int(prints([6])[0]): 1.0}
     assert seen.costs.sum() == 3
     assert (seen.state > 0).all()
 
 
-def test_a_row_that_its_owner_should_not_have_and_nobody_else_has_is_found(tmp_path, monkeypatch):
+def test_a_row_that_its_owner_should_not_have_and_nobody_else_has_is_found(tmp_path):
     new_checkpoint(tmp_path)
     plan = Plan("table", 2)
-    run_batch(tmp_path, 0, plan, KEYS, monkeypatch)
+    run_batch(tmp_path, 0, plan, KEYS)
     checkpoint = Checkpoint.open(tmp_path)
     last = checkpoint.last()
     lost = replace(
         plan, table=RoutingTable({int(prints([5])[0]): 1 - int(Owners.of(plan)(prints([5]))[0])})
     )
-    checkpoint.commit(replace(last, batch=1, placements={0: Owners.of(lost).to_json()}))
+    checkpoint.commit(replace(last, batch=1, owners={0: Owners.of(lost).to_json()}))
     (problem,) = verify(tmp_path).problems.values()
     assert "belong to another owner" in problem
 

@@ -1,0 +1,236 @@
+"""Twenty batches of every kind of work in one process, killed at every storage call in turn.
+
+Before the call, and after its effect. A process that is started again ends at the oracle: what a run
+that nobody killed has put out and kept. There is no Spark in here.
+"""
+
+import subprocess
+import sys
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import evenflow as ef
+from evenflow.engine.in_process import run_stream
+from evenflow.engine.job import Job
+from evenflow.engine.joined_rows import JoinedRows
+from evenflow.engine.keyed_states import KeyedStates
+from evenflow.engine.ordered_states import OrderedStates
+from evenflow.engine.output import Tables
+from evenflow.engine.windowed_states import WindowedStates
+from evenflow.grouping import make
+from evenflow.operators import Aggregates, IntervalJoin, PerKey, Window
+from evenflow.ordering import Writer
+from evenflow.planning.controller import Replanning
+from evenflow.state.checkpoint import Checkpoint
+from evenflow.state.compaction import newest
+from evenflow.state.expiry import Expiry
+from evenflow.state.segments import FINGERPRINT, VERSION, read_segment
+from evenflow.state.verification import verify
+from evenflow.storage.faults import Crash, Faults, FaultyStorage
+from evenflow.storage.memory import MemoryStorage
+
+BATCHES = 20
+TIMES = pa.timestamp("us", "UTC")
+ROWS = pa.schema([("k", pa.string()), ("ts", TIMES), ("v", pa.int64())])
+COUNTS = Aggregates(n=ef.count(), total=ef.sum("v"))
+
+
+def gathered(key, rows, state):
+    """Has no merge: the sum of squares of a key."""
+    return {"squares": (state["squares"] if state else 0) + int((rows["v"] ** 2).sum())}
+
+
+def rows_of(batch):
+    """A few rows with a hot key, a key that comes and goes, a null key and times that move on."""
+    chance = np.random.default_rng(batch)
+    n = 12
+    keys = ["hot" if i % 3 == 0 else f"k{int(k)}" for i, k in enumerate(chance.zipf(1.5, n) % 7)]
+    keys[1] = None if batch % 2 else f"rare {batch // 5}"
+    times = batch * 10 + chance.integers(-3, 10, n)
+    return pa.table(
+        [
+            pa.array(keys, pa.string()),
+            pa.array(times, pa.int64()).cast(TIMES),
+            pa.array(chance.integers(0, 9, n), pa.int64()),
+        ],
+        schema=ROWS,
+    )
+
+
+def log_of(batches):
+    """Batches of records as Spark reads them from a topic whose writer moves keys about."""
+    writer = Writer(writer=1, partitions=3, home=lambda key: len(key) % 3)
+    offsets = [0, 0, 0]
+    found = []
+    for batch in range(batches):
+        records = []
+        for i in range(8):
+            key = b"hot" if i % 2 else b"key %d" % (i + batch)
+            records.append(writer.message(key, b"%d" % i))
+            if i % 4 == 3:
+                records += writer.move(b"hot", (batch + i) % 3)
+        # Spark knows of no order between partitions: here the last comes first.
+        records.sort(key=lambda record: -record.partition)
+        columns = {"key": [], "headers": [], "partition": [], "offset": []}
+        for record in records:
+            columns["key"].append(record.key)
+            columns["headers"].append([{"key": n, "value": v} for n, v in record.headers])
+            columns["partition"].append(record.partition)
+            columns["offset"].append(offsets[record.partition])
+            offsets[record.partition] += 1
+        found.append(pa.table(columns, schema=LOG))
+    return found
+
+
+LOG = pa.schema(
+    [
+        ("key", pa.binary()),
+        ("headers", pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+    ]
+)
+JOIN = IntervalJoin(
+    ("ts", "ts"), 4, (("ts", "a_ts"), ("v", "a_v")), (("ts", "b_ts"), ("v", "b_v")), None, 5
+)
+PER_KEY = PerKey(gathered, state={"squares": pa.int64()}, columns=["v"])
+KINDS = {
+    "plain, split": Job(("k",), ROWS, KeyedStates(COUNTS), make("w-choices"), 3),
+    "plain, by hash": Job(("k",), ROWS, KeyedStates(COUNTS), make("key"), 3),
+    "plain, moved": Job(
+        ("k",), ROWS, KeyedStates(PER_KEY), make("table"), 3, 0, Replanning(theta=0.01, certainty=0)
+    ),
+    "plain, auto": Job(("k",), ROWS, KeyedStates(COUNTS), None, 3),
+    "windows, update": Job(
+        ("k",), ROWS, WindowedStates(COUNTS, Window("ts", 20, 10, 5)), make("d-choices"), 3
+    ),
+    "windows, append": Job(
+        ("k",), ROWS, WindowedStates(COUNTS, Window("ts", 20, 10, 5, mode="append")), make("key"), 3
+    ),
+    "joins": Job(("k",), ROWS, JoinedRows(JOIN), make("table"), 3),
+    "order": Job(("key",), LOG, OrderedStates(Aggregates(n=ef.count())), make("key"), 3),
+}
+
+
+def batches_of(kind, number=BATCHES):
+    return log_of(number) if kind == "order" else [rows_of(batch) for batch in range(number)]
+
+
+def outcome(job, storage, sink):
+    """What a stream has put out, batch by batch, and what it knows of each key, as plain values.
+
+    Which partition has a key is left out: by how long a function took, keys may move otherwise.
+    """
+    put_out = {batch: sorted(map(str, t.to_pylist())) for batch, t in sink.tables.items()}
+    checkpoint = Checkpoint.open(storage)
+    last = checkpoint.last()
+    known = []
+    if last.segments:
+        tables = [read_segment(checkpoint.storage, segment) for segment in last.segments]
+        state = newest(pa.concat_tables(tables)).drop_columns([FINGERPRINT, VERSION])
+        if job.expires is not None:
+            state = Expiry(job.expires, last.event_time["closed"]).alive(state)
+        known = sorted(map(str, state.to_pylist()))
+    return put_out, last.batch, known
+
+
+def run(job, storage, sink, batches, first=0, faults=None):
+    """Run these batches, as a driver does that finds a checkpoint; whether it survived."""
+    used = storage if faults is None else FaultyStorage(storage, faults)
+    try:
+        for _ in run_stream(job, used, batches, sink, first=first):
+            pass
+    except Crash:
+        return False
+    return True
+
+
+class Truth:
+    """A run that nobody kills: after each batch, what it has stored and put out, and its calls."""
+
+    def __init__(self, kind):
+        self.job, self.batches = KINDS[kind], batches_of(kind)
+        self.stored, self.tables, self.outcomes, self.calls = [{}], [{}], [], []
+        storage, sink = MemoryStorage(), Tables()
+        for number, rows in enumerate(self.batches):
+            faults = Faults()
+            assert run(self.job, storage, sink, [rows], number, faults)
+            self.calls.append(faults.calls)
+            self.stored.append({name: storage.read(name) for name in storage.list("")})
+            self.tables.append(dict(sink.tables))
+            self.outcomes.append(outcome(self.job, storage, sink))
+        assert not verify(storage).problems
+        storage.clear()
+
+    def before(self, batch):
+        """The storage and the sink as this batch found them."""
+        storage = MemoryStorage()
+        for name, content in self.stored[batch].items():
+            storage.put(name, [content])
+        return storage, Tables(dict(self.tables[batch]))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_stream_killed_at_a_storage_call_ends_at_the_oracle(kind):
+    """At calls spread over the whole stream; `make test-slow` tries every one."""
+    _kill(kind, every=61)
+
+
+@pytest.mark.slow
+@pytest.mark.long
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_stream_killed_at_any_storage_call_ends_at_the_oracle(kind):
+    assert _kill(kind, every=1) > 400
+
+
+def _kill(kind, every):
+    """Kill the stream at some calls, before and after its effect; how often that was.
+
+    The next driver runs the batch that was cut and the one after it; every tenth goes on to the end.
+    """
+    truth, kills = Truth(kind), 0
+    crashes = [(b, call) for b, calls in enumerate(truth.calls) for call in range(calls)]
+    for turn, (batch, call) in enumerate(crashes[::every]):
+        for applied in (False, True):
+            storage, sink = truth.before(batch)
+            faults = Faults(crash_at=call, applied=applied)
+            rest = truth.batches[batch:]
+            assert not run(truth.job, storage, sink, rest[:1], batch, faults)
+            rest = rest if turn % 10 == 0 else rest[:2]
+            assert run(truth.job, storage, sink, rest, batch), faults.log[-1]
+            expected = truth.outcomes[batch + len(rest) - 1]
+            assert outcome(truth.job, storage, sink) == expected, (
+                batch,
+                call,
+                applied,
+                faults.log[-1],
+            )
+            storage.clear()
+            kills += 1
+    return kills
+
+
+def test_the_engine_runs_where_pyspark_is_not_installed():
+    script = """
+import sys
+for name in ("pyspark", "py4j", "matplotlib"):
+    sys.modules[name] = None  # importing it is an ImportError
+import pyarrow as pa
+from evenflow.engine.in_process import run_stream
+from evenflow.engine.job import Job
+from evenflow.engine.keyed_states import KeyedStates
+from evenflow.engine.output import Tables
+from evenflow.grouping import make
+from evenflow.operators import Aggregates, count
+from evenflow.storage.memory import MemoryStorage
+rows = pa.table({"k": ["a", "b", "a"]})
+job = Job(("k",), rows.schema, KeyedStates(Aggregates(n=count())), make("w-choices"), 4)
+sink = Tables()
+for _ in run_stream(job, MemoryStorage(), [rows] * 20, sink):
+    pass
+print(sorted(sink.latest("k").to_pydict()["n"]))
+"""
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert ended.stdout == "[20, 40]\n", ended.stderr
