@@ -39,23 +39,20 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("demo", short_help="A skewed stream on Spark, by key grouping and balanced.")(demo.demo)
-app.command("run", short_help="Keyed aggregates of your own files on Spark, balanced.")(run.run)
-app.command("compare", short_help="All schemes on one simulated stream: a table and a picture.")(
-    compare.compare
-)
-app.command("simulate", short_help="A stream of your own through the schemes.")(simulate.simulate)
-app.command("plan", short_help="A new routing table from what was seen of each key.")(plan.plan)
-app.command("place", short_help="Which node each operator should run on, by how loads went.")(
-    place.place
-)
-app.command("schemes", short_help="What there is to choose from.")(schemes.schemes)
-app.command("doctor", short_help="Does this machine have what Spark needs?")(doctor.doctor)
-app.command("gateway", short_help="A stream to Kafka, with hot keys spread over partitions.")(
-    gateway.gateway
-)
-app.command("consume", short_help="A Kafka consumer that keeps each key's order.")(consume.consume)
-app.command("lag", short_help="How far Kafka consumers are behind.")(lag.lag)
+for name, function, short_help in (
+    ("demo", demo.demo, "A skewed stream on Spark, by key grouping and balanced."),
+    ("run", run.run, "Keyed aggregates of your own files on Spark, balanced."),
+    ("compare", compare.compare, "All schemes on one simulated stream: a table and a picture."),
+    ("simulate", simulate.simulate, "A stream of your own through the schemes."),
+    ("plan", plan.plan, "A new routing table from what was seen of each key."),
+    ("place", place.place, "Which node each operator should run on, by how loads went."),
+    ("schemes", schemes.schemes, "What there is to choose from."),
+    ("doctor", doctor.doctor, "Does this machine have what Spark needs?"),
+    ("gateway", gateway.gateway, "A stream to Kafka, with hot keys spread over partitions."),
+    ("consume", consume.consume, "A Kafka consumer that keeps each key's order."),
+    ("lag", lag.lag, "How far Kafka consumers are behind."),
+):
+    app.command(name, short_help=short_help)(function)
 app.add_typer(state.app, name="state")
 app.add_typer(fleet.app, name="fleet")
 app.add_typer(kafka.app, name="kafka")

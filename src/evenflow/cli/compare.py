@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from evenflow.cli.options import Json
 from evenflow.cli.output_folder import make_writable
 from evenflow.cli.terminal import note, print_json, progress, say, stdout
 from evenflow.model.errors import InputError
@@ -18,7 +19,7 @@ _MESSAGES = 2_000_000
 def compare(
     out: Annotated[Path, typer.Option(help="Where the picture goes.")] = Path("out"),
     messages: Annotated[int, typer.Option(help="Length of the stream.")] = _MESSAGES,
-    as_json: Annotated[bool, typer.Option("--json", help="JSON on standard output.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Compare all schemes on one skewed stream whose hot keys change half-way."""
     make_writable(out)

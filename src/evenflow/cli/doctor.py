@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Annotated
 
 import typer
 
+from evenflow.cli.options import Json
 from evenflow.cli.terminal import cell, new_table, print_json, progress, say, stdout
 
 _STYLE = {"ok": "green", "warning": "yellow", "problem": "bold red"}
@@ -14,7 +14,7 @@ _NOT_USABLE = 1
 
 
 def doctor(
-    as_json: Annotated[bool, typer.Option("--json", help="JSON on standard output.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Check Python, packages, Java, Spark and the machine, and say what to do about each problem.
 

@@ -10,29 +10,20 @@ from typing import Annotated, Any
 
 import typer
 
+from evenflow.cli.options import Json, command_group
 from evenflow.cli.terminal import cell, new_table, note, print_json, progress, say, stdout
 from evenflow.model.errors import InputError
 
 _FAILED = 1
 _TRIES = 3  # failures of a query after which `up` does not wait for it any more
 
-app = typer.Typer(
-    help="Streaming queries placed over several Spark applications.", rich_markup_mode=None
-)
+app = command_group("Streaming queries placed over several Spark applications.")
 
 Config = Annotated[
     Path, typer.Option("--config", "-c", metavar="FILE", help="The fleet, as TOML (docs/fleet.md).")
 ]
-Json = Annotated[bool, typer.Option("--json", help="JSON on standard output.")]
 Wait = Annotated[float, typer.Option("--wait", help="Seconds to wait for it at most.")]
 _DEFAULT = Path("fleet.toml")
-
-
-@app.callback(invoke_without_command=True)
-def fleet(context: typer.Context) -> None:
-    if context.invoked_subcommand is None:
-        typer.echo(context.get_help())
-        raise typer.Exit(2)
 
 
 @app.command("up", short_help="Start what is not running, and wait until all queries run.")

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from evenflow.cli.terminal import cell, numbers_in, print_json, say, stdout, table_of
+from evenflow.cli.options import Json, count_of, numbers_in, timed
+from evenflow.cli.terminal import cell, print_json, say, stdout, table_of
 from evenflow.model.errors import InputError
 
 if TYPE_CHECKING:
     from evenflow.cli.loads_file import LoadsFile
     from evenflow.placement.domains import Domains
-    from evenflow.placement.protocol import Nodes, Placer, Proposal
+    from evenflow.placement.protocol import Placer, Proposal
     from evenflow.placement.super_operators import SuperOperators
 
 _MOST_SHOWN, _MOST_OPERATORS = 20, 200  #: nodes and operators in the tables for people
@@ -50,7 +50,7 @@ def place(
     list_algorithms: Annotated[
         bool, typer.Option("--list", help="Say which algorithms there are, and stop.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="JSON on standard output.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Propose which node each operator runs on: balanced, and calm under bursts.
 
@@ -67,15 +67,12 @@ def place(
     from evenflow.cli.loads_file import read_loads
     from evenflow.model.validation import check_whole
     from evenflow.placement import make_placer
-    from evenflow.placement.protocol import Nodes
+    from evenflow.placement.protocol import Nodes, Observed
 
     if loads is None:
         raise InputError("--loads is missing: the file that says how operators' loads went")
-    speeds = None if capacities is None else numbers_in("--capacities", capacities)
-    if nodes is None:
-        if speeds is None:
-            raise InputError("--nodes is missing: how many nodes operators can be placed on")
-        nodes = len(speeds)
+    speeds = numbers_in("--capacities", capacities)
+    nodes = count_of("--nodes", nodes, speeds, "how many nodes operators can be placed on")
     if samples is not None:
         check_whole("--samples", samples, 1)
     chosen = make_placer(algorithm)
@@ -86,7 +83,11 @@ def place(
             f"{algorithm} moves operators from where they are, and {str(loads)!r} has no column node; "
             "add one, or take a global algorithm (cor-glb)"
         )
-    proposal, seconds = _timed(_wrapped(chosen, domain, cluster), file, machines)
+    placer = _wrapped(chosen, domain, cluster)
+    small = Observed.of([[2.0, 1.0], [1.0, 2.0], [3.0, 0.0]], node=[0, 0, 0])
+    proposal, seconds = timed(
+        lambda: placer.propose(small, Nodes(2)), lambda: placer.propose(file.observed, machines)
+    )
     if as_json:
         print_json(_answer(algorithm, file, proposal, seconds))
     else:
@@ -105,16 +106,6 @@ def _wrapped(
     if cluster is not None:
         wrapped = SuperOperators(wrapped, cluster)
     return wrapped  # type: ignore[no-any-return]
-
-
-def _timed(placer: Any, file: LoadsFile, nodes: Nodes) -> tuple[Proposal, float]:
-    """A proposal, and how long it took, compilation left out."""
-    from evenflow.placement.protocol import Nodes, Observed
-
-    placer.propose(Observed.of([[2.0, 1.0], [1.0, 2.0], [3.0, 0.0]], node=[0, 0, 0]), Nodes(2))
-    begin = perf_counter()
-    proposal = placer.propose(file.observed, nodes)
-    return proposal, perf_counter() - begin
 
 
 def _before(file: LoadsFile, proposal: Proposal) -> Proposal | None:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from evenflow.cli.terminal import cell, numbers_in, print_json, say, stdout, table_of
+from evenflow.cli.options import Json, count_of, numbers_in, timed
+from evenflow.cli.terminal import cell, print_json, say, stdout, table_of
 from evenflow.model.errors import InputError
 
 if TYPE_CHECKING:
     from evenflow.cli.statistics_file import StatisticsFile
-    from evenflow.planning.protocol import F64, Constraints, Planner, Proposal
+    from evenflow.planning.protocol import F64, Proposal
 
 _MOST_SHOWN = 20  #: workers, and keys that move, in the table for people
 
@@ -47,7 +47,7 @@ def plan(
     list_planners: Annotated[
         bool, typer.Option("--list", help="Say which planners there are, and stop.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="JSON on standard output.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Plan where keys go next: balanced, little state moved, a small routing table.
 
@@ -64,35 +64,24 @@ def plan(
     from evenflow.cli.statistics_file import read_statistics
     from evenflow.model import Workers
     from evenflow.planning import make_planner
-    from evenflow.planning.protocol import Constraints
+    from evenflow.planning.protocol import Constraints, Statistics
 
     if stats is None:
         raise InputError("--stats is missing: the file that says what was seen of each key")
-    capacities = None if weights is None else numbers_in("--weights", weights)
-    if workers is None:
-        if capacities is None:
-            raise InputError("--workers is missing: how many workers keys can be given to")
-        workers = len(capacities)
+    capacities = numbers_in("--weights", weights)
+    workers = count_of("--workers", workers, capacities, "how many workers keys can be given to")
     chosen = make_planner(planner)
     constraints = Constraints(workers, theta, table_limit, capacities)
     file = read_statistics(stats, Workers.numbered(workers, capacities), seed, leaving)
-    proposal, seconds = _timed(chosen, file, constraints)
+    small = Statistics.of([2, 1, 1], [0, 0, 1], [0, 1, 1])
+    proposal, seconds = timed(
+        lambda: chosen.plan(small, Constraints(2)),
+        lambda: chosen.plan(file.statistics, constraints),
+    )
     if as_json:
         print_json(_answer(planner, file, proposal, seconds, seed))
     else:
         _show(planner, file, proposal, seconds)
-
-
-def _timed(
-    planner: Planner, file: StatisticsFile, constraints: Constraints
-) -> tuple[Proposal, float]:
-    """A plan, and how long it took, compilation left out."""
-    from evenflow.planning.protocol import Constraints, Statistics
-
-    planner.plan(Statistics.of([2, 1, 1], [0, 0, 1], [0, 1, 1]), Constraints(2))
-    begin = perf_counter()
-    proposal = planner.plan(file.statistics, constraints)
-    return proposal, perf_counter() - begin
 
 
 def _loads_before(proposal: Proposal) -> F64:

@@ -6,15 +6,14 @@ import dataclasses
 import inspect
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Any
 
-import typer
-
+from evenflow.cli.options import Json
 from evenflow.cli.terminal import cell, new_table, print_json, say, stdout
 
 
 def schemes(
-    as_json: Annotated[bool, typer.Option("--json", help="JSON on standard output.")] = False,
+    as_json: Json = False,
 ) -> None:
     """List every grouping scheme: what it does and which parameters it takes."""
     from evenflow import grouping

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from evenflow.cli.terminal import note, numbers_in, print_json, progress, say, stdout
+from evenflow.cli.options import Json, numbers_in
+from evenflow.cli.terminal import note, print_json, progress, say, stdout
 from evenflow.model.errors import InputError
 
 if TYPE_CHECKING:
@@ -99,7 +100,7 @@ def simulate(
         bool,
         typer.Option("--timeline", help="JSON: imbalance over time. Queues: every time slot."),
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="JSON on standard output.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Route a stream by several sources; report imbalance, replication and time.
 
@@ -187,7 +188,7 @@ def _print_queues(labels: list[str], results: list[QueueResult], timeline: bool)
 def _roster(workers: int | None, sources: int, weights: str | None) -> Workers:
     from evenflow.model import Workers
 
-    given = None if weights is None else numbers_in("--weights", weights)
+    given = numbers_in("--weights", weights)
     if workers is None:
         workers = _WORKERS if given is None else len(given)
     if workers > _MOST_WORKERS:

@@ -8,8 +8,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from evenflow.model.errors import InputError
-
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
@@ -76,16 +74,6 @@ def table_of(first: str, *others: str) -> Table:
     for heading in others:
         table.add_column(heading, justify="right" if heading else "left", no_wrap=True)
     return table
-
-
-def numbers_in(option: str, text: str) -> tuple[float, ...]:
-    """The numbers of an option that takes several, such as 1,1,4."""
-    try:
-        return tuple(float(part) for part in text.split(","))
-    except ValueError:
-        raise InputError(
-            f"{option} takes numbers with commas between them, such as 1,1,4; got {text!r}"
-        ) from None
 
 
 def note(text: str) -> None:
