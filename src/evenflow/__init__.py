@@ -1,46 +1,94 @@
-"""Evenflow keeps skewed, drifting, keyed streams balanced on Spark.
+"""Evenflow keeps keyed work balanced on Spark: `ef.keyed(df, "k")` is `df.groupBy("k")`, balanced.
 
     import evenflow as ef
 
     query = (
-        ef.keyed(clicks, key="page")
-        .balance("auto", workers=24)
-        .aggregate(hits=ef.count(), ms=ef.mean("ms"), users=ef.distinct("user"))
-        .start(checkpoint="ckpt/", sink=ef.sinks.parquet("out/"))
+        ef.keyed(clicks, "page")
+        .balance("auto", partitions=24)
+        .agg(hits=ef.count(), ms=ef.mean("ms"), users=ef.distinct("user"))
+        .writeStream.format("parquet")
+        .option("checkpointLocation", "ckpt")
+        .start("hits")
     )
 
-Importing this package is cheap: neither numba nor pyspark is loaded until a part that needs it is
-first used (`evenflow.grouping`, `evenflow.keyed`, …).
+Importing this package is cheap: numba, pyarrow and pyspark are loaded when a name that needs them is
+first used.
 """
 
+import logging
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+if TYPE_CHECKING:
+    from evenflow import checks, grouping
+    from evenflow.model.errors import EvenflowError, InputError
+    from evenflow.operators import (
+        Operator,
+        PerKey,
+        avg,
+        count,
+        distinct,
+        max,
+        mean,
+        min,
+        quantiles,
+        sum,
+        top_k,
+    )
+    from evenflow.spark.batch_metrics import read_metrics
+    from evenflow.spark.keyed import Keyed, keyed
+    from evenflow.spark.query import QueryFailed, StreamingQuery
+    from evenflow.spark.result import BalancedDataFrame
+    from evenflow.spark.stream_writer import StreamWriter
 
-_MODULES = (
+__version__ = "0.2.0"
+
+__all__ = [
+    "BalancedDataFrame",
+    "EvenflowError",
+    "InputError",
+    "Keyed",
+    "Operator",
+    "PerKey",
+    "QueryFailed",
+    "StreamWriter",
+    "StreamingQuery",
+    "__version__",
+    "avg",
     "checks",
+    "count",
+    "distinct",
     "grouping",
-    "kernels",
-    "metrics",
-    "model",
-    "operators",
-    "planning",
-    "report",
-    "simulator",
-    "sketches",
-    "spark",
-)
+    "keyed",
+    "max",
+    "mean",
+    "min",
+    "quantiles",
+    "read_metrics",
+    "sum",
+    "top_k",
+]
 
-# Names that people type, and where they live.
+# Whoever uses the library decides where its log goes; without a handler, Python would print warnings.
+logging.getLogger(__name__).addHandler(logging.NullHandler())
+
+# Name → the module that has it.
+_MODULES = {"checks": "evenflow.checks", "grouping": "evenflow.grouping"}
 _NAMES = {
+    "BalancedDataFrame": "evenflow.spark.result",
+    "EvenflowError": "evenflow.model.errors",
+    "InputError": "evenflow.model.errors",
+    "Keyed": "evenflow.spark.keyed",
     "keyed": "evenflow.spark.keyed",
-    "read_metrics": "evenflow.state.journal",
-    "InputError": "evenflow.model",
+    "QueryFailed": "evenflow.spark.query",
+    "StreamingQuery": "evenflow.spark.query",
+    "StreamWriter": "evenflow.spark.stream_writer",
+    "read_metrics": "evenflow.spark.batch_metrics",
     **dict.fromkeys(
         (
             "Operator",
             "PerKey",
+            "avg",
             "count",
             "distinct",
             "max",
@@ -54,18 +102,14 @@ _NAMES = {
     ),
 }
 
-__all__ = ["__version__", "sinks", *_MODULES, *_NAMES]
+if not TYPE_CHECKING:  # a type checker knows the names above, and that there are no others
 
+    def __getattr__(name: str) -> Any:
+        if name in _MODULES:
+            return import_module(_MODULES[name])
+        if name in _NAMES:
+            return getattr(import_module(_NAMES[name]), name)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
-def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return import_module(f"{__name__}.{name}")
-    if name == "sinks":
-        return import_module("evenflow.spark.sinks")
-    if name in _NAMES:
-        return getattr(import_module(_NAMES[name]), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+    def __dir__() -> list[str]:
+        return sorted(__all__)

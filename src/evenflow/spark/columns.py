@@ -1,28 +1,115 @@
-"""The columns of a DataFrame: are they there, and what does Arrow call their types."""
+"""The columns of a DataFrame: names and `Column`s as arguments, and what Arrow calls their types."""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from evenflow.model import InputError
+from evenflow.operators.functions import ComputedColumn
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
 
-def check_columns(df: DataFrame, names: Sequence[str], what: str) -> None:
-    """Refuse names that no column has, or several have."""
+def quoted(name: str) -> str:
+    """A column's name as Spark's expressions write it, whatever characters it has.
+
+    Example:
+        >>> quoted("a.b")
+        '`a.b`'
+    """
+    return "`" + name.replace("`", "``") + "`"
+
+
+def check_columns(df: DataFrame, names: Iterable[str], what: str) -> None:
+    """Refuse a name that no column has, or that several columns have.
+
+    Parameters:
+        what: the name of the argument or method, for messages.
+    """
     for name in names:
         if name not in df.columns:
             near = difflib.get_close_matches(name, df.columns, 1)
             hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(df.columns)}"
-            raise InputError(f"{what}: no column is called {name!r}; {hint}")
+            raise InputError(f"{what}: there is no column {name!r}; {hint}")
         if df.columns.count(name) > 1:
-            raise InputError(f"{what}: several columns are called {name!r}; rename all but one")
+            raise InputError(f"{what}: there are several columns {name!r}; rename all but one")
+
+
+def with_column(df: DataFrame, column: Column | str, what: str) -> tuple[DataFrame, str]:
+    """The DataFrame with this column, and the column's name.
+
+    Guarantee: a `Column` gets the name that Spark gives it in a select. One that is just an existing
+    column is not added again.
+
+    Parameters:
+        column: a name, or a `Column` that is computed from the DataFrame's own.
+        what: the name of the argument or method, for messages.
+    """
+    from pyspark.errors import AnalysisException
+    from pyspark.sql import Column
+
+    if isinstance(column, str):
+        check_columns(df, [column], what)
+        return df, column
+    if not isinstance(column, Column):
+        raise InputError(f"{what} takes the name of a column or a Column, got {column!r}")
+    try:
+        computed = df.select(column)
+        names = computed.columns
+    except AnalysisException as error:
+        raise InputError(f"{what}: {_first_line(error)}") from error
+    if len(names) != 1:
+        raise InputError(f"{what}: {column} is not one column; name the columns one by one")
+    same = [own for own in df.columns if own.lower() == names[0].lower()]
+    if not same:
+        return df.select("*", column.alias(names[0])), names[0]
+    if len(same) == 1 and computed.sameSemantics(df.select(quoted(same[0]))):
+        return df, same[0]
+    raise InputError(
+        f"{what}: {column} would be called {names[0]!r}, as another column is; give it a name of its "
+        f'own with .alias("…")'
+    )
+
+
+def with_keys(df: DataFrame, keys: Sequence[Any]) -> tuple[DataFrame, tuple[str, ...]]:
+    """The DataFrame with its key columns, and their names.
+
+    Parameters:
+        keys: names or `Column`s; or one list of them.
+    """
+    if len(keys) == 1 and isinstance(keys[0], list | tuple):
+        keys = keys[0]
+    if not keys:
+        raise InputError('keyed takes at least one key column; write keyed(df, "page")')
+    names: list[str] = []
+    for key in keys:
+        df, name = with_column(df, key, "keyed")
+        if name in names:
+            raise InputError(f"keyed: the column {name!r} is given twice; once is enough")
+        names.append(name)
+    return df, tuple(names)
+
+
+def with_computed(df: DataFrame, names: Iterable[str], what: str) -> DataFrame:
+    """The DataFrame with the columns that an operator reads, also those it computes.
+
+    Guarantee: a column that exists is never replaced.
+
+    Parameters:
+        names: of columns; those of `ComputedColumn`s are added.
+    """
+    plain = dict.fromkeys(names)
+    for name in plain:
+        if isinstance(name, ComputedColumn) and name not in df.columns:
+            # Its text is its name, so that two aggregates of one expression share a column.
+            df = with_column(df, name.expression.alias(str(name)), what)[0]
+    check_columns(df, plain, what)
+    return df
 
 
 def arrow_schema(df: DataFrame) -> pa.Schema:
@@ -30,3 +117,12 @@ def arrow_schema(df: DataFrame) -> pa.Schema:
     from pyspark.sql.pandas.types import to_arrow_schema
 
     return to_arrow_schema(df.schema, timezone="UTC")
+
+
+def is_connect(df: DataFrame) -> bool:
+    """Whether the DataFrame belongs to a Spark Connect session."""
+    return type(df).__module__.startswith("pyspark.sql.connect")
+
+
+def _first_line(error: Exception) -> str:
+    return next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)

@@ -3,129 +3,201 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+import threading
+import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from evenflow.model.validation import check_whole
-from evenflow.state.journal import read_metrics, wish_workers
+from evenflow.model import EvenflowError
+from evenflow.model.validation import check_not_negative, check_whole
+from evenflow.spark.batch_metrics import metrics_frame, read_metrics
+from evenflow.spark.stopping import BatchGate
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-    from pyspark.sql.streaming import StreamingQuery
-
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.listener import StreamingQueryProgress
+    from pyspark.sql.streaming.query import StreamingQuery as SparkStreamingQuery
 
 _ERROR = re.compile(r"(Caused by: )?[\w.$]+(Error|Exception): .")  # not a line of a Java stack
-
-
-# What Spark takes for the end of a batch whose query was stopped, and signs of one in longer accounts.
-_STOPPED = "py4j.protocol.Py4JJavaError: An error occurred while calling {}: {}"
-_SIGNS_OF_A_STOP = ("SPARK_JOB_CANCELLED", "Interrupted", "ClosedByInterrupt")
+_OURS = ("InputError:", "DamagedState:", "CheckpointError:", "AlreadyCommitted:", "EvenflowError:")
+_POLL = 0.1  # seconds
 
 
 class _Lock(Protocol):
     def release(self) -> None: ...
 
 
-class QueryFailed(RuntimeError):
-    """A streaming query that has stopped by itself: the message says why, in a line."""
+class QueryFailed(EvenflowError, RuntimeError):
+    """A streaming query has ended with an error: the message says which, in one line."""
 
 
-class Query:
-    """A streaming query, under way or ended. A thin hand on Spark's own `StreamingQuery`."""
+class StreamingQuery:
+    """A streaming query, running or ended, with the methods of Spark's own `StreamingQuery`.
+
+    As a context manager, it is stopped at the end of the block.
+
+    Parameters:
+        spark_query: Spark's own.
+        spark: the session that it was started from.
+        checkpoint: the checkpoint location.
+        lock: keeps other drivers away from the checkpoint; released when the query has ended.
+        partitions: how many it was started with.
+        gate: lets batches begin; None where they run in another process (Spark Connect).
+    """
 
     def __init__(
-        self, spark_query: StreamingQuery, checkpoint: str, lock: _Lock, workers: int
+        self,
+        spark_query: SparkStreamingQuery,
+        spark: SparkSession,
+        checkpoint: str,
+        lock: _Lock,
+        partitions: int,
+        gate: BatchGate | None = None,
     ) -> None:
         self.spark_query = spark_query  #: Spark's own handle, for all that is not here
         self.checkpoint = checkpoint
-        self.workers = workers  #: as many it was started with
-        self._lock = lock
+        self.partitions = partitions  #: as many as it was started with
+        self._spark, self._lock, self._gate = spark, lock, gate
 
     @property
-    def active(self) -> bool:
-        """Whether it is under way."""
+    def name(self) -> str | None:
+        """The name that it was given, if any."""
+        return self.spark_query.name
+
+    @property
+    def id(self) -> str:
+        """The same for as long as the checkpoint lasts."""
+        return self.spark_query.id
+
+    @property
+    def runId(self) -> str:
+        """Another one after every start."""
+        return self.spark_query.runId
+
+    @property
+    def isActive(self) -> bool:
+        """Whether it is running."""
         return bool(self.spark_query.isActive)
 
-    def wait(self, seconds: float | None = None) -> bool:
-        """Wait until it ends, or so long; whether it has ended. Raises `QueryFailed` if by an error."""
+    @property
+    def status(self) -> dict[str, Any]:
+        """What Spark says it is doing."""
+        return self.spark_query.status
+
+    @property
+    def lastProgress(self) -> StreamingQueryProgress | None:
+        """Spark's account of the last batch; `metrics` has ours."""
+        return self.spark_query.lastProgress
+
+    @property
+    def recentProgress(self) -> list[StreamingQueryProgress]:
+        """Spark's account of the last batches."""
+        return self.spark_query.recentProgress
+
+    def exception(self) -> QueryFailed | None:
+        """The error that it has ended with, if any."""
+        error = self.spark_query.exception()
+        return None if error is None else QueryFailed(reason_of(str(error)))
+
+    def awaitTermination(self, timeout: float | None = None) -> bool:
+        """Wait until it ends; whether it has. Raises `QueryFailed` if it has ended with an error.
+
+        Parameters:
+            timeout: at most so many seconds; None for as long as it takes.
+        """
         from pyspark.errors import StreamingQueryException
 
         try:
-            if seconds is None:
+            if timeout is None:
                 self.spark_query.awaitTermination()
                 ended = True
             else:
-                ended = bool(self.spark_query.awaitTermination(seconds))
+                ended = bool(self.spark_query.awaitTermination(cast(int, timeout)))
         except StreamingQueryException as error:
             self._lock.release()
-            raise QueryFailed(_reason(str(error))) from error
+            raise QueryFailed(reason_of(str(error))) from error
         if ended:
             self._lock.release()
         return ended
 
-    def process_all_available(self) -> None:
-        """Wait until all rows that are there now have been worked on (for tests)."""
+    def processAllAvailable(self) -> None:
+        """Wait until all rows that are there now have been processed; for tests."""
         from pyspark.errors import StreamingQueryException
 
         try:
             self.spark_query.processAllAvailable()
         except StreamingQueryException as error:
             self._lock.release()
-            raise QueryFailed(_reason(str(error))) from error
+            raise QueryFailed(reason_of(str(error))) from error
 
-    def stop(self) -> None:
-        """End it after what is under way; the next `start` goes on from there."""
+    def stop(self, timeout: float | None = None) -> None:
+        """Stop it after the batch that is in progress; the next start continues from there.
+
+        Called from within a batch, as from `onBatch`, it returns at once, and the query ends after that
+        batch. On Spark Connect, a batch that begins at the very moment may be cut; like any batch that
+        was cut, it is run again by the next start, and its rows count once.
+
+        Parameters:
+            timeout: after so many seconds the batch is cut; 0 for at once; None to wait for it however
+                long it takes.
+        """
+        if timeout is not None:
+            check_not_negative("timeout", timeout)
+        if self._gate is not None and self._gate.is_inside():
+            threading.Thread(target=self.stop, args=(timeout,), daemon=True).start()
+            return
+        if self._gate is not None:
+            self._gate.close(timeout)
+        else:
+            self._wait_for_batch(timeout)
         self.spark_query.stop()
         self._lock.release()
 
-    def scale(self, workers: int) -> None:
-        """Go on with another number of workers, from the next batch on. State follows the keys; only
-        those keys move that must, but for the scheme `key`. The number stays after a restart, unless
-        the query is then started with another one than this time."""
-        check_whole("workers", workers, least=1)
-        wish_workers(Path(self.checkpoint) / "evenflow", workers, self.workers)
+    def scale(self, partitions: int) -> None:
+        """Continue with another number of partitions, from the next batch on.
+
+        State follows the keys; only keys that must move do, except under the scheme "key". The number
+        stays after a restart, unless the query is then started with another one than this time.
+        """
+        from evenflow.state.checkpoint import Checkpoint
+        from evenflow.state.journal import request_partitions
+
+        check_whole("partitions", partitions, least=1)
+        storage = Checkpoint.open(self.checkpoint).storage
+        request_partitions(storage, partitions, self.partitions)
 
     def metrics(self) -> list[dict[str, Any]]:
-        """The metrics of every batch so far."""
-        return read_metrics(self.checkpoint)
+        """The metrics of every batch so far, as `evenflow.read_metrics` describes them."""
+        return read_metrics(Path(self.checkpoint))
 
-    def __enter__(self) -> Query:
+    def metricsDF(self) -> DataFrame:
+        """The metrics of every batch so far as a DataFrame, one row per batch."""
+        return metrics_frame(self._spark, self.metrics())
+
+    def __enter__(self) -> StreamingQuery:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.stop()
 
+    def _wait_for_batch(self, timeout: float | None) -> None:
+        """Wait until Spark says that no batch is in progress, or that another one is."""
+        until = None if timeout is None else time.monotonic() + timeout
+        first = self._last_batch()
+        while self.isActive and self.status["isTriggerActive"] and self._last_batch() == first:
+            if until is not None and time.monotonic() >= until:
+                return
+            time.sleep(_POLL)
 
-def stoppable(each: Callable[[DataFrame, int], None]) -> Callable[[DataFrame, int], None]:
-    """The same function for `foreachBatch`, for queries that are stopped in the midst of a batch.
-
-    Spark searches the error of a cancelled job by an expression that needs a stack as deep as the text
-    is long: more than a thousand letters, and its thread ends with a StackOverflowError on the user's
-    screen. So that error is told in short, in the words that Spark looks for; all others stay.
-    """
-    from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
-
-    def each_batch(df: DataFrame, batch: int) -> None:
-        try:
-            each(df, batch)
-        except Py4JJavaError as error:
-            text = str(error)
-            if not any(sign in text for sign in _SIGNS_OF_A_STOP):
-                raise
-            first = next((line for line in text.splitlines()[1:] if line.strip()), "")
-            raise RuntimeError(
-                _STOPPED.format(first[:300], "java.lang.InterruptedException")
-            ) from None
-
-    return each_batch
+    def _last_batch(self) -> int | None:
+        progress = self.lastProgress
+        return None if progress is None else progress["batchId"]
 
 
-def _reason(text: str) -> str:
-    """The line of a Python error within Spark's account of it."""
-    named = ("InputError:", "DamagedState:", "CheckpointError:", "AlreadyCommitted:")
+def reason_of(text: str) -> str:
+    """The one line that says what went wrong, within Spark's account of an error."""
     for line in reversed(text.splitlines()):
-        for name in named:
+        for name in _OURS:
             if name in line:
                 return line.partition(name)[2].strip()
     lines = [line.strip() for line in text.splitlines() if line.strip()]

@@ -1,4 +1,4 @@
-"""A look at the keys of a batch DataFrame before it is worked on."""
+"""A look at the keys of a batch DataFrame before its rows are routed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from evenflow.engine.job import Job, quoted
+from evenflow.engine.job import Job
 from evenflow.engine.routing import fingerprints_of
 from evenflow.grouping.table import TableRouting
 from evenflow.model import KeyCounts, Plan
@@ -18,6 +18,7 @@ from evenflow.planning import make_planner
 from evenflow.planning.choosing import choose
 from evenflow.planning.controller import Replanning
 from evenflow.planning.protocol import Constraints, Statistics
+from evenflow.spark.columns import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -53,8 +54,11 @@ class Survey:
         )
 
 
-def surveyed(df: DataFrame, job: Job, plan: Plan) -> Plan:
-    """The plan, with a scheme chosen by how skewed the keys of the whole DataFrame are."""
+def survey_plan(df: DataFrame, job: Job, plan: Plan) -> Plan:
+    """The plan, with a scheme and a routing table that fit how skewed the keys of the DataFrame are.
+
+    A Spark job reads the key columns once, here.
+    """
     keys = df.select(*(df[quoted(name)] for name in job.key))
     found = keys.mapInArrow(Survey(job.key), "key long, rows long, total boolean").toArrow()
     total = found.column("total").to_numpy(zero_copy_only=False)
@@ -68,26 +72,29 @@ def surveyed(df: DataFrame, job: Job, plan: Plan) -> Plan:
         {int(fingerprints[i]): int(counts[i]) for i in top if counts[i]}, int(rows[total].sum())
     )
     if job.scheme is None:
-        choice = choose(job.operator.mergeable, plan.workers, hot)
+        choice = choose(job.work.mergeable, plan.partitions, hot)
         plan = plan.followed_by(scheme=choice.scheme, reason=choice.reason, hot=hot)
     return with_table(job, plan, hot) if plan.scheme == TableRouting.name else plan
 
 
 def with_table(job: Job, plan: Plan, hot: KeyCounts) -> Plan:
     """The plan with a routing table that spreads the hot keys evenly; all others go by hash, and are
-    taken to be even."""
+    taken to be even.
+
+    The planner is the one that `replan` was given. Without it, the smallest table is chosen: there is
+    no state yet, so nothing is saved by leaving a key where it is.
+    """
     keys = np.array(sorted(hot.counts), np.uint64)
     costs = np.array([hot.counts[key] for key in keys.tolist()], np.float64)
     home = Owners.of(plan)(keys)
     limit = TableRouting().limit if job.scheme is None else job.scheme.limit  # type: ignore[attr-defined]
-    policy = job.replanning or Replanning()
-    # No state is there yet, so nothing is saved by leaving a key where it is.
-    planner = make_planner("min-table")
-    proposal = planner.plan(
-        Statistics(keys, costs, costs, home, home), Constraints(plan.workers, policy.theta, limit)
+    policy = job.replanning or Replanning(planner="min-table")
+    proposal = make_planner(policy.planner).plan(
+        Statistics(keys, costs, costs, home, home),
+        Constraints(plan.partitions, policy.theta, limit),
     )
     if proposal.table_size() > limit:
         return plan
-    told = f"{proposal.table_size()} hot keys by a routing table"
-    reason = f"{plan.reason}; {told}" if plan.reason else told
+    listed = f"{proposal.table_size()} hot keys in the routing table, by {policy.planner}"
+    reason = f"{plan.reason}; {listed}" if plan.reason else listed
     return plan.followed_by(table=proposal.table(), reason=reason)

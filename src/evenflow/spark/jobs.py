@@ -1,0 +1,153 @@
+"""From what was asked for to the engine: the job, its result for a batch DataFrame, its query."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from evenflow.engine.job import Job, check_fit
+from evenflow.engine.plans import first_plan
+from evenflow.engine.program import KeyedProgram, Stages
+from evenflow.engine.work import Work
+from evenflow.grouping.protocol import GroupingScheme
+from evenflow.model import InputError, Plan
+from evenflow.spark.checkpointed_query import start_checkpointed
+from evenflow.spark.columns import is_connect
+from evenflow.spark.execution import OnSpark, frame_of
+from evenflow.spark.query import StreamingQuery
+from evenflow.spark.sinks import FORGETFUL, Target, sink_of
+from evenflow.spark.stream_writer import StreamSettings
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, Observation
+
+    from evenflow.planning.controller import Replanning
+
+_LOCATION = "spark.sql.streaming.checkpointLocation"  # Spark's own setting for all queries
+
+
+def build_job(
+    schema: pa.Schema,
+    keys: tuple[str, ...],
+    work: Work,
+    *,
+    scheme: GroupingScheme | None,
+    partitions: int,
+    seed: int,
+    replanning: Replanning | None,
+) -> Job:
+    """The computation without its data, checked.
+
+    Parameters:
+        schema: of the DataFrame.
+        keys: its key columns.
+        work: what happens to the rows of a key.
+        scheme, partitions, seed, replanning: as in `Job`.
+    """
+    if scheme is not None:
+        check_fit(work, scheme)
+    if replanning is not None and scheme is not None and scheme.name != "table":
+        raise InputError(
+            f"replan: the scheme {scheme.name!r} has no routing table to plan; balance with "
+            '"table" or "auto"'
+        )
+    wanted = work.columns()
+    names: Iterable[str] = schema.names if wanted is None else dict.fromkeys([*keys, *wanted])
+    rows = pa.schema([schema.field(str(name)).with_nullable(True) for name in names])
+    job = Job(
+        key=keys,
+        rows=rows,
+        work=work,
+        scheme=scheme,
+        partitions=partitions,
+        seed=seed,
+        replanning=replanning,
+    )
+    _check_key_types(job)
+    job.output_schema()
+    return job
+
+
+def default_partitions(df: DataFrame) -> int:
+    """As many partitions as Spark has cores; on Spark Connect, where that is hidden, as many as its
+    shuffles have."""
+    try:
+        return int(df.sparkSession.sparkContext.defaultParallelism)
+    except Exception:
+        return int(df.sparkSession.conf.get("spark.sql.shuffle.partitions") or 200)
+
+
+def batch_plan(df: DataFrame, job: Job) -> Plan:
+    """How the rows of a batch DataFrame are spread, and why.
+
+    Under the schemes "auto" and "table", a Spark job reads the key columns once.
+    """
+    plan = first_plan(job)
+    if job.scheme is not None and job.scheme.name != "table":
+        return plan
+    from evenflow.spark.surveying import survey_plan
+
+    return survey_plan(df, job, plan)
+
+
+def batch_frame(df: DataFrame, job: Job, plan: Plan, loads: Observation | None = None) -> DataFrame:
+    """The result for a batch DataFrame, one row per key; nothing runs until it is used.
+
+    Parameters:
+        loads: is filled with the rows of each partition once the result is computed.
+    """
+    return frame_of(df, Stages.of(job, plan), loads)
+
+
+def start_query(df: DataFrame, job: Job, settings: StreamSettings) -> StreamingQuery:
+    """Start the streaming query of a job.
+
+    Parameters:
+        df: the streaming DataFrame.
+        settings: where the output goes, and how often.
+    """
+    target = Target(settings.path, settings.options, settings.name, df.sparkSession, is_connect(df))
+    keep, location = settings.keep, _checkpoint_location(df, settings)
+    sink = sink_of(settings.format, target)
+    return start_checkpointed(
+        df,
+        location,
+        job.identity(),
+        lambda checkpoint: KeyedProgram(job, sink, OnSpark(), settings.name),
+        partitions=job.partitions,
+        every=settings.every,
+        available_now=settings.available_now,
+        name=settings.name,
+        on_batch=settings.on_batch,
+        keep=keep,
+    )
+
+
+def _checkpoint_location(df: DataFrame, settings: StreamSettings) -> str:
+    """The option's; else a folder of Spark's own setting for all queries; else, where the output does
+    not outlive the process either, a temporary directory."""
+    given = settings.options.get("checkpointlocation")
+    if given is not None:
+        return given
+    common = df.sparkSession.conf.get(_LOCATION, None)
+    if common and settings.name is not None:
+        return f"{common.rstrip('/')}/{settings.name}"
+    if settings.format in FORGETFUL:
+        return tempfile.mkdtemp(prefix="evenflow-checkpoint-")
+    raise InputError(
+        'a checkpoint location is needed, where state is kept; add .option("checkpointLocation", '
+        '"path/to/checkpoint")'
+    )
+
+
+def _check_key_types(job: Job) -> None:
+    from evenflow.kernels.fingerprints import fingerprint
+
+    for name in job.key:
+        try:
+            fingerprint(pa.array([], job.rows.field(name).type))
+        except InputError as error:
+            raise InputError(f"column {name!r} cannot be a key: {error}") from None
