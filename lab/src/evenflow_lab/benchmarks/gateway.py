@@ -31,7 +31,8 @@ import numpy as np
 
 from evenflow.kafka.artifacts import connector_jars
 from evenflow.kafka.broker import Broker
-from evenflow.kafka.gateway import PRODUCER, TOPIC_ROWS, Gateway, read_topic, write_batch
+from evenflow.kafka.gateway import TOPIC_ROWS, Gateway, read_topic
+from evenflow.kafka.gateway_batch import PRODUCER, write_batch
 from evenflow.kafka.gateway_counts import countable, counts, observed, sampling
 from evenflow.kafka.gateway_query import Selection
 from evenflow.kafka.gateway_rows import placed, with_headers

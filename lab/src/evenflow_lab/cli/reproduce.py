@@ -69,7 +69,7 @@ def reproduce(
         int | None, typer.Option(min=1, help="Runs at once; as many as there are cores.")
     ] = None,
     fresh: Annotated[
-        bool, typer.Option("--fresh", help="Run everything anew, whatever is there.")
+        bool, typer.Option("--fresh", help="Run everything again, whatever is there.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="JSON on standard output.")] = False,
 ) -> None:

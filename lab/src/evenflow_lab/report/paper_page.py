@@ -129,7 +129,7 @@ def _stand_ins(figures: Sequence[Figure], rows: Mapping[str, Sequence[Row]]) -> 
     if not resting:
         return "none: no figure here rests on data that stands in for other data"
     told = [f"{id} ({', '.join(_streams(rows[id]))})" for id in resting]
-    return f"under {', '.join(told)}: streams that stand in for data that cannot be had"
+    return f"under {', '.join(told)}: streams that stand in for data that are not available"
 
 
 def _streams(rows: Sequence[Row]) -> list[str]:

@@ -36,7 +36,7 @@ _COLUMNS = {
     "queue_mean": "mean queue",
     "queue_min": "shortest queue",
     "replicas": "replicas (worker, key)",
-    "replication": "replicas a key",
+    "replication": "replicas per key",
     "skewness_expected": "largest load ÷ average, as planned",
     "table_size": "entries of the routing table",
     "utilisation_difference": "utilisation, largest − smallest",

@@ -44,7 +44,7 @@ class Vectors(NamedTuple):
     """Keys, put together where they are alike.
 
     Parameters:
-        rows: one row a vector; its `keys` say in which order vectors come.
+        rows: one row per vector; its `keys` say in which order vectors come.
         counts: #, how many keys each stands for.
         vector: of every key, the row that stands for it.
         deviation: what a vector's keys together cost more than it says.

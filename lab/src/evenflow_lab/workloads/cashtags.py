@@ -34,7 +34,7 @@ class Cashtags:
 
     What is published: 690 k messages, 2.9 k keys, p1 = 3.29 %, and that the popular keys change. How
     they change is lost; here it is made up: half of the messages follow one ranking of the keys that
-    stays, the other half a ranking that is dealt anew 30 times, once for each day of the month. Both
+    stays, the other half a ranking that is dealt 30 times, once for each day of the month. Both
     are finite Zipf laws whose top key has 6.58 %, so that the key of the day is for its day as
     frequent as the most frequent of all.
 

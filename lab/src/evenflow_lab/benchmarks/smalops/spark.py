@@ -32,7 +32,8 @@ from confluent_kafka import Consumer, TopicPartition
 
 from evenflow.kafka.artifacts import connector_jars
 from evenflow.kafka.broker import Broker
-from evenflow.kafka.gateway import PRODUCER, TOPIC_ROWS, Gateway, read_topic
+from evenflow.kafka.gateway import TOPIC_ROWS, Gateway, read_topic
+from evenflow.kafka.gateway_batch import PRODUCER
 from evenflow.kernels.fingerprints import fingerprint
 from evenflow.planning.hot_keys import HotKeys
 from evenflow.spark.session import local_session

@@ -30,7 +30,7 @@ _CHUNK = 1 << 20
 def memory_and_bounds(
     zipf: float, workers: int, keys: int, messages: int, epsilon: float, seed: int
 ) -> list[Row]:
-    """Replicas a key of SG and PoRC, and what equations 1 and 2 say of them.
+    """Replicas per key of SG and PoRC, and what equations 1 and 2 say of them.
 
     The equations' p are taken as shares of the stream itself: only keys that come need a place.
     """

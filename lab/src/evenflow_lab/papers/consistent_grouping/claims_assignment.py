@@ -253,14 +253,14 @@ def sg_one_message(rows: Rows) -> Verdict:
     "pkg-two-workers",
     "§VI-B",
     figures=["fig4", "fig7"],
-    says="PKG's memory is nearly optimal: at most two workers a key; KG's is optimal: one.",
+    says="PKG's memory is nearly optimal: at most two workers per key; KG's is optimal: one.",
 )
 def pkg_two_workers(rows: Rows) -> Verdict:
     both = [*rows["fig4"], *rows["fig7"]]
     pkg, kg = where(both, grouping=PKG), where(both, grouping=KG)
     return judged(
         all(memory(row) <= 2 for row in pkg) and all(memory(row) == 1 for row in kg),
-        f"PKG: at most {extreme(pkg, memory)} replicas a key; KG: {number(max(map(memory, kg)))}",
+        f"PKG: at most {extreme(pkg, memory)} replicas per key; KG: {number(max(map(memory, kg)))}",
         "at most 2 and exactly 1",
     )
 

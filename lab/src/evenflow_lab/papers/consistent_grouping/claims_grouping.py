@@ -58,7 +58,7 @@ def kg_worst_balance_least_memory(rows: Rows) -> Verdict:
     return judged(
         held,
         f"Imbalance ÷ average load: {over(chosen(fig, KG), 'workers', relative)}, of all others at "
-        f"most {extreme(others, relative)}; replicas a key: KG "
+        f"most {extreme(others, relative)}; replicas per key: KG "
         f"{number(max(map(memory, chosen(fig, KG))))}, others at least "
         f"{extreme(others, memory, least=True)}",
         "the largest imbalance and the fewest replicas of all schemes at every n",
@@ -79,9 +79,9 @@ def pkg_even_on_few(rows: Rows) -> Verdict:
         all(relative(row) < EPSILON and memory(row) <= NEARLY_OPTIMAL for row in few)
         and rising(many)
         and many[-1] > EPSILON,
-        f"Imbalance ÷ average load: {over(found, 'workers', relative)}; replicas a key: "
+        f"Imbalance ÷ average load: {over(found, 'workers', relative)}; replicas per key: "
         f"{over(found, 'workers', memory)}",
-        "below ε with at most two replicas a key for n ≤ 10; growing from there, to above ε",
+        "below ε with at most two replicas per key for n ≤ 10; growing from there, to above ε",
     )
 
 
@@ -120,7 +120,7 @@ def potc_sg_more_memory(rows: Rows) -> Verdict:
         held &= min(map(memory, chosen(here, POTC, SG))) > max(others)
     return judged(
         held,
-        f"Replicas a key: {over(fig, 'workers', memory)}",
+        f"Replicas per key: {over(fig, 'workers', memory)}",
         "more replicas than every other scheme at every n",
     )
 
@@ -195,7 +195,7 @@ def cg_memory_almost_optimal(rows: Rows) -> Verdict:
     found = chosen(rows["fig8"], CG, CG_0)
     return judged(
         all(memory(row) <= NEARLY_OPTIMAL for row in found),
-        f"Replicas a key (1 is optimal): {over(found, 'workers', memory)}",
+        f"Replicas per key (1 is optimal): {over(found, 'workers', memory)}",
         'at most 2, which §VI-B calls "nearly optimal" of PKG',
     )
 
@@ -255,7 +255,7 @@ def sources_imbalance(rows: Rows) -> Verdict:
     "workers.",
 )
 def sources_memory(rows: Rows) -> Verdict:
-    return _same(rows["fig11"], memory, "replicas a key")
+    return _same(rows["fig11"], memory, "replicas per key")
 
 
 def _same(fig: FigureRows, measure: Measure, words: str) -> Verdict:

@@ -27,8 +27,8 @@ CLAIMS = (
         "storm-memory",
         "§VII-B, Q4",
         "On TW and 24 workers KG takes 7 % of the cluster's memory, PKG and CG 8.5 %, SG 14 %.",
-        f"{_STORM} The percentages include the JVM and Storm itself, and TW cannot be had; the order "
-        "KG < PKG, CG < SG in replicas is tested by cg-memory-below-ch and potc-sg-more-memory.",
+        f"{_STORM} The percentages include the JVM and Storm itself, and TW is not available; the "
+        "order KG < PKG, CG < SG in replicas is tested by cg-memory-below-ch and potc-sg-more-memory.",
     ),
     open_claim(
         "storm-homogeneous",

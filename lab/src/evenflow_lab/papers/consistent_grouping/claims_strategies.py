@@ -53,7 +53,7 @@ def epsilon_trade_off(rows: Rows) -> Verdict:
         held &= uneven[0] < uneven[-1] and replicas[0] > replicas[-1]
         told.append(
             f"{symbol(found[0])} from ε = {found[0]['epsilon']:g} to {found[-1]['epsilon']:g}: "
-            f"imbalance ÷ average load {number(uneven[0])} → {number(uneven[-1])}, replicas a key "
+            f"imbalance ÷ average load {number(uneven[0])} → {number(uneven[-1])}, replicas per key "
             f"{number(replicas[0])} → {number(replicas[-1])}"
         )
     return judged(
@@ -84,7 +84,7 @@ def cg_between_kg_and_sg(rows: Rows) -> Verdict:
         all(between),
         f"Imbalance ÷ average load: SG {number(relative(sg))}, CG "
         f"{number(min(map(relative, found)))} … {number(max(map(relative, found)))}, KG "
-        f"{number(relative(kg))}; replicas a key: KG {number(memory(kg))}, CG "
+        f"{number(relative(kg))}; replicas per key: KG {number(memory(kg))}, CG "
         f"{number(min(map(memory, found)))} … {number(max(map(memory, found)))}, SG "
         f"{number(memory(sg))}; between both in {sum(between)} of {len(between)} runs",
         "between the two in imbalance (KG's with a quarter for the luck of its hash function) and in "
@@ -184,7 +184,7 @@ def porc_memory_as_pkg(rows: Rows) -> Verdict:
     ratios = [memory(row) / memory(beside(fig, row, PKG)) for row in chosen(fig, PORC, PORC_0)]
     return judged(
         max(ratios) <= 1.05,
-        f"Replicas a key: {over(found, 'workers', memory)}; PoRC's are {number(min(ratios))} … "
+        f"Replicas per key: {over(found, 'workers', memory)}; PoRC's are {number(min(ratios))} … "
         f"{number(max(ratios))} of PKG's",
         "at most 5 % more than PKG on every number of bins",
         "A bin whose own keys bring more than the average stays at its capacity, and every key that "
@@ -202,10 +202,10 @@ def porc_memory_near_kg(rows: Rows) -> Verdict:
     found = chosen(rows["fig7"], PORC, PORC_0)
     return judged(
         all(memory(row) <= CLOSE for row in found),
-        f"Replicas a key (KG's is 1): {over(found, 'workers', memory)}",
+        f"Replicas per key (KG's is 1): {over(found, 'workers', memory)}",
         "at most a tenth more than KG",
-        "Nearly perfect in the sense of §VI-B (at most two a key), but more than a tenth above KG; see "
-        "porc-memory-as-pkg.",
+        "Nearly perfect in the sense of §VI-B (at most two per key), but more than a tenth above KG; "
+        "see porc-memory-as-pkg.",
     )
 
 
@@ -248,6 +248,6 @@ def sg_memory_grows(rows: Rows) -> Verdict:
         held &= replicas[-1] <= bins[-1]
     return judged(
         held,
-        f"Replicas a key: {over(found, 'workers', memory)}",
+        f"Replicas per key: {over(found, 'workers', memory)}",
         "growing with every step, and never above n",
     )

@@ -68,7 +68,7 @@ RULES = {
 def distribution(
     grouping: str, service_us: float, partitions: int, saturation: float, seconds: float, seed: int
 ) -> list[Row]:
-    """Figure 7: one row a percentile."""
+    """Figure 7: one row per percentile."""
     result = _static(grouping, service_us, partitions, saturation, seconds, seed)
     return [
         {"grouping": grouping, "symbol": result.symbol, "percentile": p, "delay": MICRO * delay}
@@ -153,7 +153,7 @@ def over_time(
     minutes: int,
     seed: int,
 ) -> list[Row]:
-    """Figure 10: the dynamic load, one row a slot of five seconds; `overall_…` is of the whole run."""
+    """Figure 10: the dynamic load, one row per slot of five seconds; `overall_…` is of all of it."""
     result = _dynamic(grouping, service_ms, shift, partitions, utilisation, minutes, seed)
     shares = [hottest_share(seed, partitions, j * shift) for j in range(minutes)]
     overall = {f"overall_{name}": value for name, value in _told(result, MILLI).items()}
