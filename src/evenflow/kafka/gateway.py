@@ -6,63 +6,27 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from evenflow.kafka.gateway_counts import countable, counts, observed, sampling
-from evenflow.kafka.gateway_query import Selection
-from evenflow.kafka.gateway_rows import (
-    Rows,
-    in_sequence,
-    marker_rows,
-    own_rows,
-    placed,
-    with_headers,
-)
-from evenflow.kafka.gateway_state import Counted, GatewayState, Route, advanced
-from evenflow.kafka.gateway_table import Table
+from evenflow.engine.loop import Metrics
+from evenflow.kafka.gateway_batch import PRODUCER, GatewayProgram, Target
+from evenflow.kafka.gateway_rows import Rows
 from evenflow.kafka.gateway_topics import partitions_of
 from evenflow.model import InputError
 from evenflow.model.validation import check_positive, check_whole
 from evenflow.planning.hot_keys import HotKeys
-from evenflow.planning.hot_keys_state import Reason
+from evenflow.spark.checkpointed_query import start_checkpointed
 from evenflow.spark.columns import check_columns
-from evenflow.spark.control_loop import COLLECT_EVERY, Steps
-from evenflow.spark.query import Query, stoppable
-from evenflow.spark.session import check_session
-from evenflow.state.checkpoint import Checkpoint, local_path
-from evenflow.state.journal import append_metrics, drop_unfinished
-from evenflow.state.manifest import Manifest
+from evenflow.spark.query import StreamingQuery
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-# Records wait for a broker as long as it takes: one that expired in the midst of a batch, while later
-# ones were written, would be missed by readers, who take a higher position to mean that all lower ones
-# were there. The producer keeps the order of what it sends again only if it is idempotent. A task's
-# records go to all partitions, and without time to gather they leave in many small requests; at its end
-# a task sends whatever is left at once.
-PRODUCER = {
-    "kafka.acks": "all",
-    "kafka.enable.idempotence": "true",
-    "kafka.delivery.timeout.ms": "2147483647",
-    "kafka.max.block.ms": "300000",
-    "kafka.linger.ms": "50",
-    "kafka.batch.size": "131072",
-    "kafka.buffer.memory": "67108864",
-}
 # After every poll Spark asks the broker twice how far the topic reaches; Kafka's own 500 messages a
 # poll are few for that. A task holds no more of them than fit into the bytes of a fetch, which stay
 # Kafka's: an executor keeps what it has fetched for up to 64 partitions.
 CONSUMER = {"kafka.max.poll.records": "10000"}
 _FIXED = ("kafka.acks", "kafka.enable.idempotence", "kafka.delivery.timeout.ms")
-
-# How a batch is run. `foreachBatch` has a session of its own, so that these settings are nobody else's.
-_V1_SOURCES = "spark.sql.sources.useV1SourceList"
-_PLAINLY = {
-    "spark.sql.adaptive.enabled": "false",  # there is nothing to adapt, and it plans again
-    "spark.sql.ui.explainMode": "simple",  # each batch's plan is printed for Spark's own displays
-}
 
 
 @dataclass(frozen=True)
@@ -138,61 +102,53 @@ class Gateway:
         every: str | None = None,
         available_now: bool = False,
         name: str | None = None,
-        on_batch: Callable[[Mapping[str, Any]], object] | None = None,
+        on_batch: Callable[[Metrics], object] | None = None,
         keep: int = 10,
-    ) -> Query:
+    ) -> StreamingQuery:
         """Start the streaming query.
 
         Parameters:
             df: a stream.
-            checkpoint: a directory for the gateway's state and Spark's own progress; a gateway that
-                finds one goes on where it ended. Refused if it is another topic's.
+            checkpoint: the checkpoint location; a gateway that finds one goes on where it ended.
+                Refused if it is another topic's.
             rows: which columns are key, value and order.
-            every: how often a batch begins ("5 seconds"); None for as soon as the last one is done.
-            available_now: take what there is and end.
-            name: of the query, for Spark's own displays.
-            on_batch: called with the metrics of every batch, once it is committed.
-            keep: how many old versions of the state to keep.
+            every, available_now, name, on_batch, keep: as in `start_checkpointed`.
         """
         rows = rows or Rows()
         if not df.isStreaming:
-            raise InputError("this DataFrame is no stream; read it with spark.readStream")
-        if every is not None and available_now:
-            raise InputError("give `every` or `available_now`, not both")
-        check_session(df.sparkSession)
+            raise InputError("this is not a streaming DataFrame; read it with spark.readStream")
         _check_rows(df, rows)
         found = partitions_of(self.bootstrap, self.topic)
         if found != self.policy.partitions:
             raise InputError(
-                f"the topic {self.topic!r} has {found} partitions, and the gateway was told "
-                f"{self.policy.partitions}: tell it {found}"
+                f"the topic {self.topic!r} has {found} partitions, and the gateway was given "
+                f"{self.policy.partitions}: give it {found}"
             )
-        path = str(local_path(os.fspath(checkpoint)))
-        state = Checkpoint.open(path, self.identity)
-        lock = state.lock()
-        try:
-            differences = state.differences(self.identity)
-            if differences:
-                raise InputError(
-                    f"the checkpoint {path} belongs to another gateway ({'; '.join(differences)}); "
-                    "start this one with a checkpoint of its own"
-                )
-            drop_unfinished(Path(path) / "spark")
-            # Chosen here and not in the batch: what is not needed would be copied into it.
-            chosen = rows.selected(df)
-            writer = chosen.writeStream.foreachBatch(
-                stoppable(_Loop(self, path, rows, on_batch, keep))
-            )
-            writer = writer.option("checkpointLocation", os.path.join(path, "spark"))
-            writer = writer.queryName(name or f"gateway to {self.topic} ({state.query[:8]})")
-            if available_now:
-                writer = writer.trigger(availableNow=True)
-            elif every is not None:
-                writer = writer.trigger(processingTime=every)
-            return Query(writer.start(), path, lock, self.policy.partitions)
-        except BaseException:
-            lock.release()
-            raise
+        target = Target(
+            self.topic,
+            {**PRODUCER, **self.options, "kafka.bootstrap.servers": self.bootstrap},
+            self.policy,
+            self.interval,
+            self.counting_window,
+            self.gateways,
+            self.index,
+            self.clock,
+        )
+        name = name or f"gateway to {self.topic}"
+        return start_checkpointed(
+            rows.selected(
+                df
+            ),  # here and not in the batch: what is not needed would be copied into it
+            os.fspath(checkpoint),
+            self.identity,
+            lambda _: GatewayProgram(target, rows, name),
+            partitions=self.policy.partitions,
+            every=every,
+            available_now=available_now,
+            name=name,
+            on_batch=on_batch,
+            keep=keep,
+        )
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -241,138 +197,6 @@ def read_topic(
 
 #: How the rows of `read_topic` are to be sent.
 TOPIC_ROWS = Rows("key", "value", ("partition", "offset"), "headers", in_order=True)
-
-
-@dataclass(frozen=True)
-class _Loop:
-    """What `foreachBatch` is given."""
-
-    gateway: Gateway
-    path: str
-    rows: Rows
-    on_batch: Callable[[Mapping[str, Any]], object] | None
-    keep: int
-    made: dict[str, Any] = field(default_factory=dict)  #: the last batch's table, and of what
-
-    def __call__(self, df: DataFrame, batch: int) -> None:
-        steps = Steps()
-        gateway, policy = self.gateway, self.gateway.policy
-        checkpoint = Checkpoint.open(self.path)
-        last = checkpoint.last()
-        if last is not None and last.batch >= batch:
-            return  # committed; the driver died before Spark knew
-        expected = 0 if last is None else last.batch + 1
-        if batch != expected:
-            raise InputError(
-                f"Spark is at batch {batch} and the gateway in {self.path} at batch {expected}: one of "
-                "the two was changed by hand; restore the whole checkpoint directory"
-            )
-        if last is None:
-            state = GatewayState.start(policy, gateway.clock())
-        else:
-            state = GatewayState.from_json(last.plan, policy)
-        writer = writer_number(checkpoint.query)
-        moves, routes = state.moves, state.routes()
-        steps.done("plan")
-        session = df.sparkSession
-        if moves:
-            markers = marker_rows(session, moves, writer, batch, policy.partitions)
-            self._write(markers)
-        steps.done("markers")
-        before = 0 if last is None else int(last.metrics["rows"])
-        counted = self._sent(df, routes, writer, batch, before)
-        steps.done("messages")
-        state = advanced(
-            policy,
-            state,
-            counted,
-            gateway.clock(),
-            gateway.counting_window,
-            gateway.interval,
-            batch + 1,
-        )
-        metrics = {
-            "batch": batch,
-            "rows": counted.total,
-            "moves": len(moves),
-            "moved": {r.name.lower(): sum(m.reason == r for m in moves) for r in Reason},
-            "hot_keys": len(state.hot.keys),
-            "away": len(routes),
-            "sizes": policy.sizes(state.hot).tolist(),
-        }
-        steps.done("decide")
-        checkpoint.commit(Manifest(batch=batch, plan=state.to_json(policy), metrics=metrics))
-        steps.done("commit")
-        metrics = {**metrics, "began": steps.began, "durations": steps.seconds}
-        append_metrics(checkpoint.directory, metrics)
-        if batch % COLLECT_EVERY == COLLECT_EVERY - 1:
-            checkpoint.retain(self.keep)
-            checkpoint.collect_garbage()
-        if self.on_batch is not None:
-            self.on_batch(metrics)
-
-    def _sent(
-        self, df: DataFrame, routes: list[Route], writer: int, epoch: int, expected: int
-    ) -> Counted:
-        """Write a batch's messages; what was counted of them on the way."""
-        gateway, policy = self.gateway, self.gateway.policy
-        rows = own_rows(Selection.of(df), gateway.gateways, gateway.index, policy.seed)
-        every = sampling(expected, policy.threshold)
-        rows = countable(rows, every)
-        table = self._table(df.sparkSession, routes)
-        if self.rows.in_order:
-            rows = placed(rows, table, policy.partitions, policy.seed)
-            # Last, because Spark copies every row before it observes them. The sink takes what it
-            # knows the name of, and so not the column that was counted.
-            sent, seen = observed(with_headers(rows, writer, epoch).df(), policy.threshold, every)
-        else:
-            # First: which rows are counted is chance, and that must not go through a shuffle.
-            sent, seen = observed(rows.df(), policy.threshold, every)
-            rows = Selection.of(sent.drop("counted"))
-            rows = placed(rows, table, policy.partitions, policy.seed)
-            sent = in_sequence(rows.df(), policy.partitions, len(self.rows.order))
-            sent = with_headers(Selection.of(sent), writer, epoch).df()
-        self._write(sent)
-        return counts(seen, every)
-
-    def _table(self, session: SparkSession, routes: list[Route]) -> Table | None:
-        """A table of these routes: the last batch's, if they are the same."""
-        if not routes:
-            return None
-        if self.made.get("routes") != routes:
-            self.made.update(routes=routes, table=Table.of(session, routes))
-        table: Table = self.made["table"]
-        return table
-
-    def _write(self, rows: DataFrame) -> None:
-        options = {
-            **PRODUCER,
-            **self.gateway.options,
-            "kafka.bootstrap.servers": self.gateway.bootstrap,
-        }
-        write_batch(rows, options, self.gateway.topic)
-
-
-def write_batch(rows: DataFrame, options: Mapping[str, str], topic: str) -> None:
-    """Write a batch within `foreachBatch` by Spark's own Kafka sink, so that it can be observed."""
-    session = rows.sparkSession
-    # Only by its newer interface does Spark's sink let a batch be observed.
-    older = session.conf.get(_V1_SOURCES) or ""
-    session.conf.set(_V1_SOURCES, ",".join(s for s in older.split(",") if s.strip() != "kafka"))
-    for name, value in _PLAINLY.items():
-        session.conf.set(name, value)
-    rows.write.format("kafka").options(**options, topic=topic).mode("append").save()
-
-
-def writer_number(query: str) -> int:
-    """A gateway's number as a writer, of 40 bits, from its checkpoint's name: a gateway that begins
-    anew with another checkpoint, and with batch 0, is another writer to readers.
-
-    Example:
-        >>> writer_number("00000000ff0000000000000000000000")
-        255
-    """
-    return int(query[:10], 16)
 
 
 def _check_rows(df: DataFrame, rows: Rows) -> None:

@@ -14,7 +14,7 @@ from evenflow.model import InputError
 from evenflow.planning.hot_keys import HotKeys
 from evenflow.spark.columns import check_columns
 from evenflow.spark.file_job import explained, input_format
-from evenflow.spark.query import Query
+from evenflow.spark.query import StreamingQuery
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -77,7 +77,7 @@ class GatewayJob:
         once: bool = False,
         every: str | None = None,
         on_batch: Callable[[Mapping[str, Any]], object] | None = None,
-    ) -> Query:
+    ) -> StreamingQuery:
         """Start it on a session that has Spark's Kafka connector."""
         with explained():
             if self.from_files:
@@ -128,7 +128,7 @@ def connected_session(master: str | None, settings: Mapping[str, Any]) -> Any:
     return running_session(master, "evenflow gateway", **{"spark.jars": jars, **settings})
 
 
-def stopped(query: Query) -> bool:
+def stopped(query: StreamingQuery) -> bool:
     """Stop a query; whether it did, within the time that Spark's `stopTimeout` gives it."""
     from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException

@@ -1,0 +1,100 @@
+"""One checkpointed query: open, identity, lock, batches in sequence, stop.
+
+Keyed work and the gateway both run as one.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from evenflow.engine.loop import Loop, Metrics, Program
+from evenflow.model import InputError
+from evenflow.model.validation import check_whole
+from evenflow.spark.query import StreamingQuery
+from evenflow.spark.session import check_session
+from evenflow.spark.stopping import BatchGate, stoppable
+from evenflow.state.checkpoint import Checkpoint
+from evenflow.state.journal import drop_unfinished
+from evenflow.storage.addresses import local_path
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.query import StreamingQuery as SparkStreamingQuery
+
+_LOG = logging.getLogger("evenflow.query")
+
+
+def start_checkpointed(
+    df: DataFrame,
+    location: str,
+    identity: Mapping[str, Any],
+    program: Callable[[Checkpoint], Program],
+    *,
+    partitions: int,
+    every: str | None = None,
+    available_now: bool = False,
+    name: str | None = None,
+    on_batch: Callable[[Metrics], object] | None = None,
+    keep: int = 10,
+) -> StreamingQuery:
+    """Start a streaming query whose state, plans and progress are in a checkpoint.
+
+    A query that finds a checkpoint goes on where it ended. Another query's checkpoint is refused, and so
+    is one that a running query holds.
+
+    Parameters:
+        df: a streaming DataFrame.
+        location: the checkpoint location.
+        identity: what the state depends on; the same at every start.
+        program: what happens in a batch, made once the checkpoint is open.
+        partitions: how many it is started with.
+        every: how often a batch begins ("5 seconds"); None for as soon as the last one is done.
+        available_now: process what is there, and end.
+        name: of the query, for Spark's own displays and the log.
+        on_batch: called with the metrics of every batch, once it is committed.
+        keep: how many old versions of the state to keep.
+    """
+    if not df.isStreaming:
+        raise InputError("this is not a streaming DataFrame; read it with spark.readStream")
+    if every is not None and available_now:
+        raise InputError("a query has one trigger: processingTime or availableNow")
+    check_whole("keepVersions", keep, least=1)
+    check_session(df.sparkSession)
+    path = local_path(location)
+    checkpoint = Checkpoint.open(path, identity)
+    lock = checkpoint.lock()
+    try:
+        differences = checkpoint.differences(identity)
+        if differences:
+            raise InputError(
+                f"the checkpoint {path} was made by another computation ({'; '.join(differences)}); "
+                "start this one with a checkpoint location of its own"
+            )
+        progress = path / "spark"
+        drop_unfinished(progress)
+        loop = Loop(program(checkpoint), checkpoint, on_batch, keep)
+        started: list[SparkStreamingQuery] = []
+        gate = None if _is_connect(df) else BatchGate()
+        each = stoppable(loop, gate, lambda: started[0] if started else None)
+        writer = df.writeStream.foreachBatch(each).option("checkpointLocation", str(progress))
+        if name is not None:
+            writer = writer.queryName(name)
+        if available_now:
+            writer = writer.trigger(availableNow=True)
+        elif every is not None:
+            writer = writer.trigger(processingTime=every)
+        query = writer.start()
+        started.append(query)
+        _LOG.info("%s: started on checkpoint %s", name or query.id, path)
+        return StreamingQuery(query, df.sparkSession, str(path), lock, partitions, gate)
+    except BaseException:
+        lock.release()
+        raise
+
+
+def _is_connect(df: DataFrame) -> bool:
+    from pyspark.sql.utils import is_remote
+
+    return is_remote() or "connect" in type(df).__module__
