@@ -7,9 +7,11 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 	$$p -c 'import sys, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
 READY := $(VENV)/.ready-$(shell cat requirements.lock pyproject.toml lab/pyproject.toml 2>/dev/null | cksum | cut -d' ' -f1)
 JDK_LOCK := requirements-java.lock
+PYTEST := $(BIN)/python -m pytest
+TESTED := tests src/evenflow lab/src
 
 .DEFAULT_GOAL := help
-.PHONY: help install java kafka demo test test-fast lint types bench docs lock clean
+.PHONY: help install java kafka demo test test-fast test-slow test-random lint types bench docs lock clean
 
 help: ## list the recipes
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -36,13 +38,20 @@ demo: java ## a skewed stream on Spark, by key grouping and balanced: live, a ta
 kafka: java ## a Kafka broker on this machine, until Ctrl-C; fetched the first time, about 45 MB
 	$(BIN)/evenflow kafka up
 
-test: lint types java ## everything: lint, types, import contract, all tests
+test: lint types java ## lint, types, import contract, all tests but the long ones; at most 10 minutes
 	$(BIN)/evenflow kafka fetch
-	$(BIN)/python -m pytest -n 3 -m "not spark" tests src/evenflow lab/src  # one more than cores: many wait for brokers
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m spark tests
+	$(PYTEST) -n 3 -m "not spark and not long" $(TESTED)  # one more than cores: many wait for brokers
+	$(PYTEST) -n 2 --dist loadfile --no-loadscope-reorder -m "spark and not long" tests
 
 test-fast: $(READY) ## the tests that need no JVM and no processes, in under a minute
-	$(BIN)/python -m pytest -q -n 2 -m "not spark and not slow" tests src/evenflow lab/src
+	$(PYTEST) -q -n 2 -m "not spark and not slow and not long" $(TESTED)
+
+test-slow: java ## what takes long: many kills, every storage call, every scheme; at most 30 minutes
+	$(BIN)/evenflow kafka fetch
+	$(PYTEST) -n 2 -m long tests
+
+test-random: java ## the property tests with fresh seeds and more examples; a failure prints its seed
+	$(PYTEST) -q -n 2 --hypothesis-profile=random -m "not spark and not long" tests
 
 lint: $(READY) ## ruff and the import contract
 	$(BIN)/ruff check .

@@ -1,6 +1,7 @@
 """What all tests share: hypothesis' settings, one Spark session, one Kafka broker."""
 
 import os
+import signal
 import subprocess
 import sys
 import textwrap
@@ -12,7 +13,14 @@ from connect_server import CONNECT_PREAMBLE, connect_server
 
 # The same examples in every run; and no deadline: the first call of a kernel may compile it.
 settings.register_profile("evenflow", derandomize=True, deadline=None)
+# Fresh ones, for `make test-random`: a failure prints how to repeat it.
+settings.register_profile("random", deadline=None, max_examples=300, print_blob=True)
 settings.load_profile("evenflow")
+
+# A shell starts background jobs with SIGINT ignored, and their children inherit that: tests that
+# interrupt a process would wait for ever.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Much of a short Java process is its second compiler at work on code that will hardly be used: the
 # many drivers that tests start, and kill, do without it.
