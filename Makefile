@@ -65,11 +65,11 @@ bench: java ## ratios, measured within one run; an hour, mostly for `bench spark
 	$(BIN)/evenflow bench kernels
 	$(BIN)/evenflow bench planner
 	$(BIN)/evenflow bench placement
-	$(BIN)/python -m evenflow_lab.benchmarks.planning_optimum
-	$(BIN)/python -m evenflow_lab.benchmarks.placement_optimum
-	$(BIN)/python -m evenflow_lab.benchmarks.simulation
-	$(BIN)/python -m evenflow_lab.benchmarks.choices
-	$(BIN)/python -m evenflow_lab.benchmarks.drift
+	$(BIN)/evenflow bench planning-optimum
+	$(BIN)/evenflow bench placement-optimum
+	$(BIN)/evenflow bench simulation
+	$(BIN)/evenflow bench choices
+	$(BIN)/evenflow bench drift
 	$(BIN)/evenflow bench spark
 
 docs: $(READY) ## the reference pages, made from the docstrings, into docs/reference/
