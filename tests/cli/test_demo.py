@@ -21,7 +21,7 @@ from evenflow.spark.demo_job import SOURCES, DemoStream, same_answer
 
 
 def batch(number, loads, scheme="key", began=1000.0, seconds=2.0, keys=10, replicas=12):
-    """Metrics as a batch with these loads would have them; 1 ms a row, workers begin 0.1 s apart."""
+    """Metrics as a batch with these loads would have them; 1 ms per row, tasks begin 0.1 s apart."""
     rows = sum(loads)
     return {
         "batch": number,
@@ -36,9 +36,9 @@ def batch(number, loads, scheme="key", began=1000.0, seconds=2.0, keys=10, repli
         "began": began,
         "durations": {"plan": 0.5, "spark": seconds - 0.5},
         "hot_keys": [{"key": '["[red]\\u001b[31m"]', "lower": 5, "upper": 5}],
-        "workers": [
+        "partitions": [
             {
-                "worker": i,
+                "partition": i,
                 "rows": n,
                 "keys": min(n, 3),
                 "seconds": n / 1000,
@@ -140,7 +140,7 @@ def test_settled_is_the_part_under_the_last_scheme():
 # --- what is shown -------------------------------------------------------------------------------
 
 
-def test_live_view_shows_workers_hot_keys_and_the_runs_before():
+def test_live_view_shows_partitions_hot_keys_and_the_runs_before():
     view = live_view._Bars()
     view.doing("starting")
     view.begin("key", 3)
@@ -150,11 +150,11 @@ def test_live_view_shows_workers_hot_keys_and_the_runs_before():
     screen = io.StringIO()
     Console(file=screen, width=100, height=30, force_terminal=True, color_system=None).print(view)
     shown = screen.getvalue()
-    assert "key · 1 of 3 batches · 400 rows · 200 rows a second" in shown
+    assert "key · 1 of 3 batches · 400 rows · 200 rows per second" in shown
     assert "auto · 1 of 3 batches" in shown
     assert "[red]\\x1b[31m" in shown
     bars = [line.partition(" 100 ")[0] for line in shown.splitlines() if " 100 " in line]
-    # The scale is that of the fullest worker of all runs: an even run's bars end at the average,
+    # The scale is that of the fullest partition of all runs: an even run's bars end at the average,
     # a third of the forty letters that there are for a bar here.
     assert [bar.count("█") for bar in bars] == [13] * 4
 
@@ -168,7 +168,7 @@ def test_live_view_fits_a_small_terminal():
     lines = screen.getvalue().splitlines()
     assert len(lines) <= 20
     assert all(len(line) <= 60 for line in lines)
-    assert any("fullest of 200 workers" in line for line in lines)
+    assert any("fullest of 200" in line for line in lines)
 
 
 def test_batches_are_lines_without_a_terminal_and_nothing_where_quiet(capsys):
@@ -178,7 +178,7 @@ def test_batches_are_lines_without_a_terminal_and_nothing_where_quiet(capsys):
         view.show(batch(1, [0, 0]))
     out, err = capsys.readouterr()
     assert out == ""
-    assert "key: batch 0, key: 4 rows in 2.0 s (2 a second); fullest 1.50 × average" in err
+    assert "key: batch 0, key: 4 rows in 2.0 s (2 per second); fullest 1.50 × average" in err
     assert "\x1b" not in err
     with live_view.batches_view(quiet=True) as view:
         view.begin("key", 1)
@@ -204,8 +204,8 @@ def test_picture_is_drawn_and_the_same_every_time(tmp_path):
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["--workers", "0"],
-        ["--workers", "100000"],
+        ["--partitions", "0"],
+        ["--partitions", "100000"],
         ["--messages", "1"],
         ["--zipf", "nan"],
         ["--service", "-1"],
@@ -224,7 +224,7 @@ def test_demo_refuses_in_one_line_before_spark_starts(arguments, tmp_path, capsy
 
 @pytest.mark.spark
 def test_demo_runs_twice_draws_and_gives_the_right_answer(spark, tmp_path, capsys):
-    small = ["--workers", "2", "--messages", "400", "--batches", "2", "--service", "0.1"]
+    small = ["--partitions", "2", "--messages", "400", "--batches", "2", "--service", "0.1"]
     assert main(["demo", "--out", str(tmp_path / "a"), *small, "-g", "d-choices", "--json"]) == 0
     out, err = capsys.readouterr()
     assert err == ""

@@ -69,13 +69,13 @@ def test_batch_gives_the_same_answer_as_arrow(spark, run, tmp_path, grouping):
     pq.write_table(table, tmp_path / "clicks.parquet")
     code, out, err = run(
         "--input", tmp_path / "clicks.parquet", "--key", "page", *AGGREGATES, "--grouping", grouping,
-        "--workers", 4, "--output", tmp_path / "out", "--json",
+        "--partitions", 4, "--output", tmp_path / "out", "--json",
     )  # fmt: skip
     assert (code, err) == (0, "")
     summary = json.loads(out)
     right = expected(table, "page")
     assert answers(pq.read_table(tmp_path / "out"), "page") == right
-    assert (summary["rows"], summary["keys"], summary["workers"]) == (3000, len(right), 4)
+    assert (summary["rows"], summary["keys"], summary["partitions"]) == (3000, len(right), 4)
     assert sum(summary["loads"]) == 3000
     assert summary["max_over_average"] == max(summary["loads"]) / 750
     assert summary["imbalance"] == pytest.approx(max(summary["loads"]) / 3000 - 1 / 4)
@@ -90,14 +90,14 @@ def test_batch_reads_csv_and_two_key_columns_and_tells_it_in_words(spark, run, t
     csv.write_csv(table.slice(300), tmp_path / "b.csv")
     (tmp_path / "in" / "b.csv.gz").write_bytes(gzip.compress((tmp_path / "b.csv").read_bytes()))
     code, out, _ = run(
-        "--input", tmp_path / "in", "--key", "page", "--key", "user", *AGGREGATES, "--workers", 3,
+        "--input", tmp_path / "in", "--key", "page", "--key", "user", *AGGREGATES, "--partitions", 3,
         "--output", tmp_path / "out",
     )  # fmt: skip
     assert code == 0
     right = expected(table, "page", "user")
     assert answers(pq.read_table(tmp_path / "out"), "page", "user") == right
     assert f"500 rows, {len(right)} keys" in out
-    assert "The fullest of 3 workers" in out
+    assert "The fullest of 3 partitions" in out
     assert str(tmp_path / "out") in out.replace("\n", "")
 
 
@@ -119,7 +119,7 @@ def test_stream_gives_the_same_answer_and_goes_on_where_it_ended(spark, run, tmp
     for i in range(3):
         pq.write_table(table.slice(500 * i, 400), folder / f"{i}.parquet")
     command = (
-        "--input", folder, "--key", "page", *AGGREGATES, "--workers", 3, "--output", output,
+        "--input", folder, "--key", "page", *AGGREGATES, "--partitions", 3, "--output", output,
         "--stream", "--checkpoint", state, "--files-per-batch", 1,
     )  # fmt: skip
     code, out, err = run(*command, "--json")
@@ -143,7 +143,7 @@ def test_stream_gives_the_same_answer_and_goes_on_where_it_ended(spark, run, tmp
     assert "Nothing new" in out
     code, _, err = run(*command, "--overwrite")
     assert code == 2
-    assert "to begin anew" in err
+    assert "to start over" in err
 
 
 @pytest.mark.spark
@@ -164,8 +164,8 @@ def test_ctrl_c_ends_a_continuing_stream_after_its_batch(spark, run, tmp_path):
     watcher = threading.Thread(target=press)
     watcher.start()
     code, out, _ = run(
-        "--input", folder, "--key", "page", *AGGREGATES, "--workers", 2, "--output", output,
-        "--stream", "--checkpoint", tmp_path / "state", "--every", "1 second", "--json",
+        "--input", folder, "--key", "page", *AGGREGATES, "--partitions", 2, "--output", output,
+        "--stream", "--checkpoint", tmp_path / "state", "--trigger", "1 second", "--json",
     )  # fmt: skip
     watcher.join()
     assert code == 0
@@ -217,14 +217,14 @@ COUNT = f"{OK} --aggregate count"
         (f"{OK} --aggregate mean:ms --aggregate mean:ms", "two aggregates"),
         (f"{OK} --aggregate quantiles:ms:2", "2"),
         (f"{COUNT} --key page", "names a column twice"),
-        (f"{COUNT} --workers 0", "workers"),
-        (f"{COUNT} --workers two", "--workers"),
+        (f"{COUNT} --partitions 0", "partitions"),
+        (f"{COUNT} --partitions two", "--partitions"),
         (f"{COUNT} --grouping nonsense", "no grouping scheme is called 'nonsense'"),
         (f"{COUNT} --stream", "--stream needs --checkpoint"),
         (f"{COUNT} --checkpoint {{files}}/state", "give --stream"),
-        (f"{COUNT} --every 5s", "give --stream"),
+        (f"{COUNT} --trigger 5s", "give --stream"),
         (f"{COUNT} --files-per-batch 3", "give --stream"),
-        (f"{COUNT} --stream --checkpoint c --every 5bananas", "such as '5 seconds'"),
+        (f"{COUNT} --stream --checkpoint c --trigger 5bananas", "such as '5 seconds'"),
         (f"{COUNT} --stream --checkpoint c --files-per-batch 0", "at least 1"),
         ("--input {files}/ok.parquet --key page --aggregate count --output {files}/full", "not empty"),
         ("--input {files}/ok.parquet --key page --aggregate count --output {files}/notes.txt", "file"),

@@ -22,16 +22,16 @@ if TYPE_CHECKING:
     from evenflow.spark.demo_job import DemoStream
 
 _BASELINE = "key"
-_WORKERS, _MESSAGES, _BATCHES, _ZIPF, _SERVICE = 16, 120_000, 8, 1.4, 1.0
-_MOST_WORKERS = 256  #: each is a Python process
+_PARTITIONS, _MESSAGES, _BATCHES, _ZIPF, _SERVICE = 16, 120_000, 8, 1.4, 1.0
+_MOST_PARTITIONS = 256  #: each is a Python process
 # Java's optimizing compiler would take more of two cores in this minute than it could give back.
 _SETTINGS = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
 
 HOW_TO_READ = (
-    "latency: from the start of a message's batch until its worker had done it. fullest ÷ average: "
-    "the busiest worker's messages in a batch, as a multiple of the average; the mean over all "
-    "batches, and the worst. workers a key: on how many workers a key was worked on in a "
-    "batch (1 is least memory)."
+    "latency: from the start of a message's batch until it was processed. fullest ÷ average: the "
+    "messages of the fullest partition in a batch, as a multiple of the average; the mean over all "
+    "batches, and the worst. partitions per key: in how many partitions a key had messages in a "
+    "batch (1 needs the least memory)."
 )
 
 
@@ -43,14 +43,14 @@ def demo(
             "--grouping", "-g", help="What key grouping is compared with: a scheme, or auto."
         ),
     ] = "auto",
-    workers: Annotated[
-        int, typer.Option(help="Workers; they sleep, so that they need no cores.")
-    ] = _WORKERS,
+    partitions: Annotated[
+        int, typer.Option(help="Partitions; their tasks sleep, so that they need no cores.")
+    ] = _PARTITIONS,
     messages: Annotated[int, typer.Option(help="Length of the stream.")] = _MESSAGES,
     batches: Annotated[int, typer.Option(help="Micro-batches of the stream.")] = _BATCHES,
     zipf: Annotated[float, typer.Option(help="Skew of the stream; 0 is uniform.")] = _ZIPF,
     service: Annotated[
-        float, typer.Option(help="Milliseconds that a message keeps its worker busy.")
+        float, typer.Option(help="Milliseconds that a message keeps its task busy.")
     ] = _SERVICE,
     seed: Annotated[int, typer.Option(help="Of the stream.")] = 1,
     as_json: Annotated[bool, typer.Option("--json", help="JSON on standard output.")] = False,
@@ -58,25 +58,25 @@ def demo(
     """Run keyed work on a skewed stream on Spark, first by key grouping, then balanced.
 
     The stream is made on the spot. Its keys are Zipf-distributed, and its hot keys change half-way.
-    Each worker is a Spark task that counts messages by key and sleeps for each, so that two cores can
-    stand in for many machines. All else is Spark's real work, and is measured with it.
+    Each partition is a Spark task that counts messages by key and sleeps for each, so that two cores
+    can stand in for many machines. All else is Spark's real work, and is measured with it.
     """
     make_writable(out)
-    stream = _checked(grouping, workers, messages, batches, zipf, service, seed)
+    stream = _checked(grouping, partitions, messages, batches, zipf, service, seed)
     with batches_view(quiet=as_json) as view, tempfile.TemporaryDirectory() as folder:
-        runs, agree = _run(view, Path(folder), stream, grouping, workers, service / 1000)
+        runs, agree = _run(view, Path(folder), stream, grouping, partitions, service / 1000)
 
     from evenflow.report.demonstration import draw_runs
 
     title = (
-        f"{messages:,} messages, {zipf:g}-Zipf keys, hot keys change half-way; {workers} workers, "
-        f"{service:g} ms a message"
+        f"{messages:,} messages, {zipf:g}-Zipf keys, hot keys change half-way; {partitions} "
+        f"partitions, {service:g} ms per message"
     )
     picture = draw_runs(runs, out / "demo.png", title, stream.changes_at)
     if as_json:
         print_json(
             {
-                "workers": workers,
+                "partitions": partitions,
                 "messages": messages,
                 "zipf": zipf,
                 "service_ms": service,
@@ -96,11 +96,19 @@ def demo(
 
 
 def _checked(
-    grouping: str, workers: int, messages: int, batches: int, zipf: float, service: float, seed: int
+    grouping: str,
+    partitions: int,
+    messages: int,
+    batches: int,
+    zipf: float,
+    service: float,
+    seed: int,
 ) -> DemoStream:
-    check_whole("workers", workers, least=1)
-    if workers > _MOST_WORKERS:
-        raise InputError(f"got {workers} workers; each is a process: take at most {_MOST_WORKERS}")
+    check_whole("partitions", partitions, least=1)
+    if partitions > _MOST_PARTITIONS:
+        raise InputError(
+            f"got {partitions} partitions; each is a process: take at most {_MOST_PARTITIONS}"
+        )
     if not (math.isfinite(service) and service >= 0):
         raise InputError(f"--service takes milliseconds of at least 0, got {service}")
     if grouping == _BASELINE:
@@ -120,31 +128,31 @@ def _run(
     folder: Path,
     stream: DemoStream,
     grouping: str,
-    workers: int,
+    partitions: int,
     seconds: float,
 ) -> tuple[list[MeasuredRun], bool]:
     from evenflow.spark import demo_job
     from evenflow.spark.session import running_session
 
-    view.doing("compiling the routers' kernels (seconds the first time, then kept)")
-    demo_job.compile_kernels(grouping, workers)
-    view.doing(f"starting Spark with {workers} workers on {os.cpu_count()} cores")
-    master = f"local[{workers}]"
+    view.doing("compiling the routers' kernels (seconds the first time, then cached)")
+    demo_job.compile_kernels(grouping, partitions)
+    view.doing(f"starting Spark with {partitions} partitions on {os.cpu_count()} cores")
+    master = f"local[{partitions}]"
     with running_session(master, "evenflow demo", preload=True, **_SETTINGS) as spark:
         stream.write(folder / "stream")
-        view.doing("warming up: Java's compiler, the workers' Python processes")
-        warm_up = demo_job.DemoStream(messages=workers * 100, batches=2, exponent=0, keys=100)
+        view.doing("warming up: Java's compiler, the tasks' Python processes")
+        warm_up = demo_job.DemoStream(messages=partitions * 100, batches=2, exponent=0, keys=100)
         warm_up.write(folder / "warm-up")
         for name in (_BASELINE, "d-choices" if grouping == "auto" else grouping):
             demo_job.run_stream(
-                spark, folder / "warm-up", folder / f"warm-{name}", name, workers, 0.0
+                spark, folder / "warm-up", folder / f"warm-{name}", name, partitions, 0.0
             )
         runs: list[MeasuredRun] = []
         answers = []
         for name in (_BASELINE, grouping):
             view.begin(name, stream.batches)
             run, answer = demo_job.run_stream(
-                spark, folder / "stream", folder / f"run-{len(runs)}", name, workers, seconds,
+                spark, folder / "stream", folder / f"run-{len(runs)}", name, partitions, seconds,
                 view.show,
             )  # fmt: skip
             runs.append(run)
@@ -159,8 +167,8 @@ def _tell(runs: list[MeasuredRun], agree: bool, title: str, picture: Path) -> No
     table = new_table()
     table.add_column("grouping", no_wrap=True)
     for heading in (
-        "messages\na second", "latency\np50", "p99", "fullest ÷\naverage", "worst\nbatch",
-        "workers\na key", "seconds",
+        "messages\nper second", "latency\np50", "p99", "fullest ÷\naverage", "worst\nbatch",
+        "partitions\nper key", "seconds",
     ):  # fmt: skip
         table.add_column(heading, justify="right", no_wrap=True)
     base, other = runs
@@ -179,14 +187,14 @@ def _tell(runs: list[MeasuredRun], agree: bool, title: str, picture: Path) -> No
     console.print(table)
     say(console, HOW_TO_READ)
     gains = [_gain(run, base) for run in (other, settled) if run is not None]
-    say(console, f"Messages a second: {'; '.join(gains)}.", "bold")
+    say(console, f"Messages per second: {'; '.join(gains)}.", "bold")
     for reason in _reasons(other):
         say(console, reason)
     say(
         console,
-        "Both runs gave the same counts and means for all keys as Arrow does without any workers."
+        "Both runs have the counts and means that Arrow computes from the whole stream at once."
         if agree
-        else "The answers differ from those of Arrow: this is a bug; please report it.",
+        else "The answers differ from Arrow's: this is a bug; please report it.",
     )
     say(console, f"Picture: {picture}", "bold")
 

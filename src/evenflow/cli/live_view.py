@@ -1,4 +1,4 @@
-"""Batches of a query as they are done: bars on a terminal, a line a batch elsewhere."""
+"""Batches of a query as they are committed: bars on a terminal, a line per batch elsewhere."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 _BLOCKS = " ▏▎▍▌▋▊▉█"
 _SPARKS = "▁▂▃▄▅▆▇█"
 _FULL, _EVEN = "dark_orange3", "deep_sky_blue4"
-_MUCH = 1.3  #: a worker with so many times the average is drawn as an overloaded one
+_MUCH = 1.3  #: a partition with so many times the average is drawn as an overloaded one
 _LEAST_SCALE = 2.0  #: the bars end at no less than so many times the average
-_OTHER_LINES = 9  #: of the view, besides a line for each worker
+_OTHER_LINES = 9  #: of the view, besides a line for each partition
 
 
 class BatchesView:
-    """Takes the metrics of one batch after the other, and says what is worth knowing.
+    """Takes the metrics of one batch after the other, and shows what is worth knowing.
 
-    `begin` names what is under way; `show` takes the metrics of a batch that is done.
+    `begin` names what is running; `show` takes the metrics of a batch that is committed.
     """
 
     def begin(self, label: str, batches: int | None = None) -> None:
@@ -36,7 +36,7 @@ class BatchesView:
         """What else is being done, before, between or after the runs."""
 
     def show(self, metrics: Mapping[str, Any]) -> None:
-        """A batch is done."""
+        """A batch is committed."""
 
 
 @contextmanager
@@ -64,15 +64,15 @@ def batch_line(metrics: Mapping[str, Any]) -> str:
     """One batch in one line.
 
     Example:
-        >>> print(batch_line({"batch": 3, "scheme": "key", "rows": 100, "durations": {"spark": 0.5},
+        >>> print(batch_line({"batch": 3, "scheme": "key", "rows": 100, "durations": {"tasks": 0.5},
         ...     "max_over_average": 5.2, "replication": 1.0,
         ...     "hot_keys": [{"key": '["home"]', "lower": 32, "upper": 32}]}))
-        batch 3, key: 100 rows in 0.5 s (200 a second); fullest 5.20 × average; hottest key home, 32 %
+        batch 3, key: 100 rows in 0.5 s (200 per second); fullest 5.20 × average; hottest key home, 32 %
     """
     seconds = sum(metrics["durations"].values())
     told = (
         f"batch {metrics['batch']}, {metrics['scheme']}: {metrics['rows']:,} rows in {seconds:.1f} s "
-        f"({metrics['rows'] / seconds if seconds else 0:,.0f} a second)"
+        f"({metrics['rows'] / seconds if seconds else 0:,.0f} per second)"
     )
     if not metrics["rows"]:
         return told
@@ -144,7 +144,7 @@ class _Run:
 
 
 class _Bars(BatchesView):
-    """The view on a terminal. Rich draws it anew a few times a second, from another thread."""
+    """The view on a terminal. Rich redraws it a few times per second, from another thread."""
 
     def __init__(self) -> None:
         self._before: list[_Run] = []
@@ -170,7 +170,7 @@ class _Bars(BatchesView):
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         for old in self._before:
             rate = old.rows / max(old.seconds, 1e-9)
-            yield cell(f"{old.title} · {rate:,.0f} rows a second", "dim")
+            yield cell(f"{old.title} · {rate:,.0f} rows per second", "dim")
         run = self._run
         if self._doing or run is None:
             seconds = time.monotonic() - self._since
@@ -185,7 +185,7 @@ class _Bars(BatchesView):
             return
         lines = max(4, options.height or console.height) - _OTHER_LINES - len(self._before)
         yield _side_by_side(
-            _workers(run.last, self._scale, max(20, console.width - 46), max(4, lines)),
+            _partitions(run.last, self._scale, max(20, console.width - 46), max(4, lines)),
             _figures(run),
         )
 
@@ -200,21 +200,21 @@ def _side_by_side(left: Any, right: Any) -> Table:
     return grid
 
 
-def _workers(metrics: Mapping[str, Any], scale: float, width: int, most: int) -> Text:
-    """A bar for each worker, with a mark at the average; only the fullest where there are too many."""
-    loads = {w["worker"]: w["rows"] for w in metrics["workers"]}
+def _partitions(metrics: Mapping[str, Any], scale: float, width: int, most: int) -> Text:
+    """A bar for each partition, with a mark at the average; only the fullest of too many."""
+    loads = {p["partition"]: p["rows"] for p in metrics["partitions"]}
     average = max(loads.values()) / metrics["max_over_average"]
-    loads = {w: loads.get(w, 0) for w in range(round(metrics["rows"] / average))}
-    shown = sorted(loads, key=lambda w: (-loads[w], w))[:most]
+    loads = {p: loads.get(p, 0) for p in range(round(metrics["rows"] / average))}
+    shown = sorted(loads, key=lambda p: (-loads[p], p))[:most]
     width = min(width - 14, 60)
-    text = cell(f"worker, rows in batch {metrics['batch']}; ┊ average", "dim")
-    for worker in sorted(shown):
-        share = loads[worker] / average
-        text.append(f"\n{worker:>4} ", "default")
+    text = cell(f"partition, rows in batch {metrics['batch']}; ┊ average", "dim")
+    for partition in sorted(shown):
+        share = loads[partition] / average
+        text.append(f"\n{partition:>4} ", "default")
         text.append_text(_bar(share / scale, 1 / scale, width, share >= _MUCH))
-        text.append(f" {loads[worker]:,}")
+        text.append(f" {loads[partition]:,}")
     if len(shown) < len(loads):
-        text.append(f"\n     the {len(shown)} fullest of {len(loads)} workers", "dim")
+        text.append(f"\n     the {len(shown)} fullest of {len(loads)}", "dim")
     return text
 
 
@@ -233,12 +233,12 @@ def _figures(run: _Run) -> Text:
     """Throughput, evenness, scheme and hot keys."""
     metrics = run.last
     assert metrics is not None
-    text = cell("rows a second", "dim")
+    text = cell("rows per second", "dim")
     text.append(f"\n{run.rates[-1]:>9,.0f} {_spark(run.rates[-16:])}", "bold")
     text.append("\nfullest ÷ average", "dim")
     ratio = metrics["max_over_average"]
     text.append(f"\n{ratio:>9.2f}×", f"bold {_FULL if ratio >= _MUCH else _EVEN}")
-    text.append("\nworkers a key", "dim")
+    text.append("\npartitions per key", "dim")
     text.append(f"\n{metrics['replication']:>9.2f}")
     text.append("\nscheme", "dim")
     text.append(f"\n{metrics['scheme']:>9}")

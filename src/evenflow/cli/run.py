@@ -1,4 +1,4 @@
-"""`evenflow run`: keyed aggregates of one's own files on Spark, as a batch or as a stream."""
+"""`evenflow run`: keyed aggregates of your own files on Spark, as a batch or as a stream."""
 
 from __future__ import annotations
 
@@ -19,12 +19,11 @@ from evenflow.model.errors import InputError
 if TYPE_CHECKING:
     from evenflow.operators import Aggregate
     from evenflow.spark.file_job import FileJob
-    from evenflow.spark.query import Query
 
 _TIME = re.compile(r"\s*\d+\s*(milli|micro)?(second|minute|hour|day)s?\s*", re.IGNORECASE)
-# What Spark would log, stack traces and all, is told in one line where it is a user's mistake.
+# A user's mistake is reported in one line, without what Spark would log, stack traces and all.
 _SETTINGS = {"spark.log.level": "FATAL"}
-_POLL = 0.5  #: seconds between two looks whether Ctrl-C was pressed
+_POLL = 0.5  #: seconds between two checks whether Ctrl-C was pressed
 
 
 def run(
@@ -51,7 +50,7 @@ def run(
         str,
         typer.Option("--grouping", "-g", help="A scheme (see evenflow schemes), or auto."),
     ] = "auto",
-    workers: Annotated[
+    partitions: Annotated[
         int | None, typer.Option(help="Tasks that share the work; as many as cores if not given.")
     ] = None,
     stream: Annotated[
@@ -60,17 +59,17 @@ def run(
     ] = False,
     checkpoint: Annotated[
         Path | None,
-        typer.Option(help="Stream: directory of the state; a second run goes on there."),
+        typer.Option(help="Stream: directory of the state; a second run continues there."),
     ] = None,
-    every: Annotated[
+    trigger: Annotated[
         str | None,
         typer.Option(
-            help="Stream: look for new files so often ('5 seconds'), until Ctrl-C; if not given, take "
-            "what there is and end."
+            help="Stream: look for new files so often ('5 seconds'), until Ctrl-C; if not given, "
+            "process what is there, and end."
         ),
     ] = None,
     files_per_batch: Annotated[
-        int | None, typer.Option(help="Stream: at most so many new files a batch.")
+        int | None, typer.Option(help="Stream: at most so many new files per batch.")
     ] = None,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Delete what is in --output before.")
@@ -81,29 +80,29 @@ def run(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="JSON on standard output.")] = False,
 ) -> None:
-    """Compute aggregates by key on Spark, with the keys balanced over the workers.
+    """Compute aggregates by key on Spark, with the keys balanced over the partitions.
 
-    The result is what Spark's groupBy gives, one row a key. As a stream, every batch adds a directory
+    The result is what Spark's groupBy gives, one row per key. As a stream, every batch adds a directory
     batch=N with a row for each key that it touched, exactly once, whenever the program is killed.
 
     For a batch of count, sum, mean, min or max, Spark's own groupBy does as well: it combines rows
-    before it sends them. distinct, quantiles and top_k, and streams, are where balance pays.
+    before it shuffles them. Balance pays for distinct, quantiles and top_k, and for streams.
 
     \b
     Examples:
       evenflow run --input clicks.parquet --key page --aggregate count --output hits
       evenflow run --input logs/ --key user --key page --aggregate n=count \\
-          --aggregate mean:ms --aggregate quantiles:ms:0.5,0.99 --output stats --workers 8
+          --aggregate mean:ms --aggregate quantiles:ms:0.5,0.99 --output stats --partitions 8
       evenflow run --input incoming/ --key page --aggregate count --output hits \\
-          --stream --checkpoint state --every '5 seconds'
+          --stream --checkpoint state --trigger '5 seconds'
     """
-    _check_options(stream, checkpoint, every, files_per_batch)
+    _check_options(stream, checkpoint, trigger, files_per_batch)
     aggregates = _aggregates(aggregate)
     if len(set(key)) < len(key):
         raise InputError(f"--key names a column twice: {', '.join(key)}; once is enough")
     from evenflow.spark.file_job import FileJob, check_apart, check_empty, has_batches
 
-    job = FileJob(source, tuple(key), aggregates, grouping, workers, seed)
+    job = FileJob(source, tuple(key), aggregates, grouping, partitions, seed)
     check_apart(source, output)
     if checkpoint is None or not has_batches(checkpoint):
         check_empty(output, overwrite)
@@ -116,7 +115,7 @@ def run(
                 summary = job.compute(spark, output, overwrite=overwrite)
         else:
             summary = _stream(
-                job, spark, output, checkpoint, every, files_per_batch, overwrite, as_json
+                job, spark, output, checkpoint, trigger, files_per_batch, overwrite, as_json
             )
     if as_json:
         print_json(summary)
@@ -127,19 +126,21 @@ def run(
 
 
 def _check_options(
-    stream: bool, checkpoint: Path | None, every: str | None, files_per_batch: int | None
+    stream: bool, checkpoint: Path | None, trigger: str | None, files_per_batch: int | None
 ) -> None:
     if stream and checkpoint is None:
-        raise InputError("--stream needs --checkpoint: the directory in which the state is kept")
+        raise InputError("--stream needs --checkpoint, the directory in which the state is kept")
     for option, value in (
         ("--checkpoint", checkpoint),
-        ("--every", every),
+        ("--trigger", trigger),
         ("--files-per-batch", files_per_batch),
     ):
         if value is not None and not stream:
             raise InputError(f"{option} {str(value)!r} is for streams; give --stream, too")
-    if every is not None and not _TIME.fullmatch(every):
-        raise InputError(f"--every takes a time such as '5 seconds' or '1 minute', got {every!r}")
+    if trigger is not None and not _TIME.fullmatch(trigger):
+        raise InputError(
+            f"--trigger takes an interval such as '5 seconds' or '1 minute', got {trigger!r}"
+        )
     if files_per_batch is not None and files_per_batch < 1:
         raise InputError(f"--files-per-batch must be at least 1, got {files_per_batch}")
 
@@ -163,7 +164,7 @@ def _stream(
     spark: Any,
     output: Path,
     checkpoint: Path,
-    every: str | None,
+    trigger: str | None,
     files_per_batch: int | None,
     overwrite: bool,
     as_json: bool,
@@ -172,29 +173,27 @@ def _stream(
     from evenflow.spark.file_job import explained
 
     done: list[Mapping[str, Any]] = []
-    committed = threading.Event()
     with batches_view(quiet=as_json) as view, _interrupts() as interrupted:
         view.begin(str(job.path))
 
         def on_batch(metrics: Mapping[str, Any]) -> None:
             done.append(metrics)
             view.show(metrics)
-            committed.set()
 
         query = job.start(
             spark,
             output,
             checkpoint,
-            every=every,
-            files_a_batch=files_per_batch,
+            every=trigger,
+            files_per_batch=files_per_batch,
             on_batch=on_batch,
             overwrite=overwrite,
         )
         with explained(), query:
-            while not query.wait(_POLL):
+            while not query.awaitTermination(_POLL):
                 if interrupted.is_set():
-                    note("stopping after the batch that is under way; Ctrl-C again to stop at once")
-                    _finish_batch(query, committed, interrupted)
+                    note("stopping after the batch in progress; Ctrl-C again to stop at once")
+                    query.stop()
                     break
     measured = MeasuredRun(job.grouping, tuple(done))
     return {
@@ -212,7 +211,7 @@ def _stream(
 
 @contextmanager
 def _interrupts() -> Iterator[threading.Event]:
-    """An event that Ctrl-C sets, in place of an exception in the midst of a batch."""
+    """An event that Ctrl-C sets, instead of an exception in the middle of a batch."""
     pressed = threading.Event()
     if threading.current_thread() is not threading.main_thread():
         yield pressed
@@ -230,14 +229,6 @@ def _interrupts() -> Iterator[threading.Event]:
         signal.signal(signal.SIGINT, before)
 
 
-def _finish_batch(query: Query, committed: threading.Event, interrupted: threading.Event) -> None:
-    """Wait until no batch is under way, or the one that is has been committed."""
-    committed.clear()
-    while query.spark_query.status["isTriggerActive"] and not committed.wait(_POLL):
-        if query.wait(0.01):
-            return
-
-
 def _tell_batch(summary: Mapping[str, Any]) -> None:
     console = stdout()
     say(
@@ -246,28 +237,28 @@ def _tell_batch(summary: Mapping[str, Any]) -> None:
         "bold",
     )
     say(console, f"{summary['scheme']}: {summary['reason']}")
-    say(console, _evenness(summary, f"{summary['workers']} workers"))
+    say(console, _evenness(summary, f"{summary['partitions']} partitions"))
     say(console, f"Result: {summary['output']}", "bold")
 
 
 def _tell_stream(summary: Mapping[str, Any]) -> None:
     console = stdout()
     if not summary["batches"]:
-        say(console, f"Nothing new in {summary['input']}: all of it had been done before.", "bold")
+        say(console, f"Nothing new in {summary['input']}: all of it was processed before.", "bold")
         return
     say(
         console,
         f"{summary['rows']:,} rows in {summary['batches']} batches, {summary['seconds']:.1f} s "
-        f"({summary['rows_per_second']:,.0f} rows a second)",
+        f"({summary['rows_per_second']:,.0f} rows per second)",
         "bold",
     )
     say(console, f"{' → '.join(summary['schemes'])}: {summary['reason']}")
-    say(console, _evenness(summary, "the workers"))
+    say(console, _evenness(summary, "the partitions"))
     say(console, f"Result: {summary['output']}; state: {summary['checkpoint']}", "bold")
 
 
-def _evenness(summary: Mapping[str, Any], workers: str) -> str:
+def _evenness(summary: Mapping[str, Any], partitions: str) -> str:
     return (
-        f"The fullest of {workers} had {summary['max_over_average']:.2f} times the average "
+        f"The fullest of {partitions} had {summary['max_over_average']:.2f} times the average "
         f"(imbalance {summary['imbalance']:.2g})."
     )

@@ -17,18 +17,19 @@ F64 = npt.NDArray[np.float64]
 class MeasuredRun:
     """What the metrics of a query's batches say about the run as a whole.
 
-    A batch without rows counts for nothing but its time. The latency of a message is the time from the
-    start of its batch until its worker had done it; the rows of a worker in a batch are taken to have
-    been done at equal distances over the time that the operator worked on them.
+    A batch without rows counts only with its time. The latency of a message is the time from the start
+    of its batch until its task had processed it; the rows of a task are taken to have been processed
+    at equal intervals over the time that the operator took for them.
 
     Parameters:
         label: what the run is called.
         batches: the metrics of its batches, oldest first.
 
     Example:
-        >>> worker = {"rows": 4, "started": 100.5, "update_seconds": 2.0}
-        >>> batch = {"rows": 4, "began": 100.0, "durations": {"spark": 4.0}, "keys": 2, "replicas": 3,
-        ...          "max_over_average": 1.0, "imbalance": 0.0, "scheme": "key", "workers": [worker]}
+        >>> partition = {"rows": 4, "started": 100.5, "update_seconds": 2.0}
+        >>> batch = {"rows": 4, "began": 100.0, "durations": {"tasks": 4.0}, "keys": 2, "replicas": 3,
+        ...          "max_over_average": 1.0, "imbalance": 0.0, "scheme": "key",
+        ...          "partitions": [partition]}
         >>> run = MeasuredRun("key", (batch,))
         >>> run.latencies.tolist(), run.throughput, run.replication
         ([1.0, 1.5, 2.0, 2.5], 1.0, 1.5)
@@ -51,31 +52,31 @@ class MeasuredRun:
 
     @property
     def throughput(self) -> float:
-        """Rows a second."""
+        """Rows per second."""
         return self.rows / self.seconds if self.seconds > 0 else 0.0
 
     @cached_property
     def latencies(self) -> F64:
         """Of every message, in seconds, batch by batch."""
         parts = [
-            worker["started"]
+            task["started"]
             - batch["began"]
-            + worker["update_seconds"] * np.arange(1, worker["rows"] + 1) / worker["rows"]
+            + task["update_seconds"] * np.arange(1, task["rows"] + 1) / task["rows"]
             for batch in self.batches
-            for worker in batch["workers"]
-            if worker["rows"] and worker["started"] is not None
+            for task in batch["partitions"]
+            if task["rows"] and task["started"] is not None
         ]
         return np.concatenate(parts) if parts else np.zeros(0)
 
     def latency(self, q: float) -> float | None:
-        """The latency that the part `q` of all messages does not exceed; None of no messages."""
+        """The latency that the part `q` of all messages does not exceed; None without messages."""
         if not len(self.latencies):
             return None
         return float(np.quantile(self.latencies, q, method="inverted_cdf"))
 
     @property
     def max_over_average(self) -> float:
-        """The fullest worker of a batch, as a multiple of the average: the mean over rows."""
+        """The fullest partition of a batch, as a multiple of the average: the mean over rows."""
         return self._mean("max_over_average")
 
     @property
@@ -89,7 +90,7 @@ class MeasuredRun:
 
     @property
     def replication(self) -> float:
-        """On how many workers a key is worked on within a batch, on average."""
+        """In how many partitions a key has rows within a batch, on average."""
         keys = sum(batch["keys"] for batch in self.batches)
         return sum(batch["replicas"] for batch in self.batches) / keys if keys else 1.0
 

@@ -38,7 +38,7 @@ _POINTS = 400  #: of a curve over all messages
 def draw_runs(
     runs: Sequence[MeasuredRun], path: Path, title: str = "", changes_at: int | None = None
 ) -> Path:
-    """Draws throughput and imbalance by batch, latencies, and each worker's load, as a PNG.
+    """Draws throughput and imbalance by batch, latencies, and each partition's load, as a PNG.
 
     Parameters:
         runs: of the same stream; the first is what the others are compared with.
@@ -72,12 +72,12 @@ Drawn = Sequence[tuple[MeasuredRun, Look]]
 
 
 def _draw_speed(axes: Any, drawn: Drawn, changes_at: int | None) -> None:
-    """Rows a second, batch by batch."""
+    """Rows per second, batch by batch."""
     for run, look in drawn:
         rates = [b["rows"] / batch_seconds(b) for b in run.batches]
         axes.plot(_numbers(run), rates, **_line_and_mark(look))
     axes.set_ylim(0, None)
-    _name(axes, "Messages a second, by batch: more is better", "batch", "messages a second")
+    _name(axes, "Messages per second, by batch: more is better", "batch", "messages per second")
     _batches(axes, drawn)
     _mark_change(axes, changes_at)
 
@@ -124,7 +124,7 @@ def _draw_latencies(axes: Any, drawn: Drawn) -> None:
 
 
 def _draw_loads(axes: Any, drawn: Drawn) -> None:
-    """How busy each worker was over the whole run, the busiest first."""
+    """How full each partition was over the whole run, the fullest first."""
     highest = 1.0
     for i, (run, look) in enumerate(drawn):
         busy = _relative_loads(run)
@@ -139,22 +139,22 @@ def _draw_loads(axes: Any, drawn: Drawn) -> None:
     axes.set_ylim(0, highest * 1.12)
     axes.set_xticks([])
     _name(
-        axes, "Load of each worker in the average batch, busiest first",
-        "workers", "messages ÷ average",
+        axes, "Load of each partition in the average batch, fullest first",
+        "partitions", "messages ÷ average",
     )  # fmt: skip
 
 
 def _relative_loads(run: MeasuredRun) -> Any:
-    """Of a batch, on average: the busiest worker, the second busiest and so on, ÷ the average.
+    """Of a batch, on average: the fullest partition, the second fullest and so on, ÷ the average.
 
-    Not the sum over batches: a worker that is overloaded in one half of the stream and idle in the
+    Not the sum over batches: a partition that is overloaded in one half of the stream and idle in the
     other would look evenly loaded.
     """
     sums: Any = np.zeros(0)
     for batch in run.batches:
         if not batch["rows"]:
             continue
-        rows = np.array([worker["rows"] for worker in batch["workers"]], np.float64)
+        rows = np.array([task["rows"] for task in batch["partitions"]], np.float64)
         tasks = round(batch["max_over_average"] * batch["rows"] / rows.max())
         ordered = np.zeros(max(tasks, len(rows)))
         ordered[: len(rows)] = np.sort(rows)[::-1] * tasks / batch["rows"]
@@ -173,8 +173,8 @@ def _legend(drawn: Drawn) -> tuple[list[Any], list[str]]:
         handles.append(Line2D([], [], **_line_and_mark(look)))
         labels.append(
             plain(
-                f"{run.label}: {run.throughput:,.0f} messages a second, "
-                f"{run.replication:.2f} workers a key",
+                f"{run.label}: {run.throughput:,.0f} messages per second, "
+                f"{run.replication:.2f} partitions per key",
                 120,
             )
         )

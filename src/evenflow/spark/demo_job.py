@@ -1,4 +1,4 @@
-"""The demonstration: a skewed stream whose hot keys change half-way, worked on by slow workers."""
+"""The demonstration: a skewed stream whose hot keys change half-way, processed by slow tasks."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from evenflow.model import InputError, KeyCounts
 from evenflow.model.validation import check_whole
 from evenflow.operators import Aggregates, Operator, count, mean
 from evenflow.operators.service_time import ServiceTime
-from evenflow.spark import sinks
 from evenflow.spark.keyed import keyed
+from evenflow.spark.sinks import MemorySink
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 KEY = "page"
-SOURCES = 2  #: files a batch, each read by a task of its own, which routes its rows
+SOURCES = 2  #: files per batch, each read by a task of its own, which routes its rows
 _SCHEMA = pa.schema([(KEY, pa.string()), ("ms", pa.int64())])
-_EPOCH = 1_600_000_000  # of the files' times; any will do, as long as they grow
+_EPOCH = 1_600_000_000  # of the files' times; any will do, as long as they increase
 
 
 @dataclass(frozen=True)
 class DemoStream:
-    """Clicks on pages: Zipf-distributed keys, dealt out anew half-way, as Parquet files.
+    """Clicks on pages: Zipf-distributed keys, with other hot keys from half-way on, as Parquet files.
 
     Guarantee: the same parameters give the same rows in the same batches.
 
@@ -83,7 +83,7 @@ class DemoStream:
         )
 
     def write(self, directory: Path) -> None:
-        """Write the files, so many a batch, in the order of their times."""
+        """Write the files, `SOURCES` per batch, in the order of their times."""
         directory.mkdir(parents=True)
         table, cuts = self.table(), self._cuts()
         for i in range(self.batches * SOURCES):
@@ -97,7 +97,7 @@ class DemoStream:
 
 
 def demo_operator(seconds: float) -> Operator:
-    """Hits and mean duration of each page, with a service time a message."""
+    """Hits and mean duration of each page, with a service time per message."""
     return ServiceTime(Aggregates(hits=count(), ms=mean("ms")), seconds)
 
 
@@ -106,18 +106,18 @@ def run_stream(
     files: Path,
     checkpoint: Path,
     grouping: str,
-    workers: int,
+    partitions: int,
     seconds: float,
     on_batch: Callable[[Mapping[str, Any]], object] | None = None,
 ) -> tuple[MeasuredRun, pa.Table]:
-    """Work through all files once; the run as numbers, and the last row of each key.
+    """Process all files once; the run as numbers, and the last row of each key.
 
     Parameters:
-        spark: with a core for each worker, for the service time to mean anything.
+        spark: with a core for each partition, for the service time to mean anything.
         files: what `DemoStream.write` has written.
         checkpoint: a new directory.
-        grouping: who gets which message.
-        workers: how many tasks share the work.
+        grouping: which partition gets which message.
+        partitions: how many tasks share the work.
         seconds: the service time of a message.
         on_batch: called with the metrics of each batch.
     """
@@ -132,33 +132,35 @@ def run_stream(
 
     reader = spark.readStream.schema(from_arrow_schema(_SCHEMA))
     rows = reader.option("maxFilesPerTrigger", SOURCES).parquet(str(files))
-    sink = sinks.memory()
+    sink = MemorySink()
     query = (
-        keyed(rows, key=KEY)
-        .balance(grouping, workers=workers)
+        keyed(rows, KEY)
+        .balance(grouping, partitions=partitions)
         .apply(demo_operator(seconds))
-        .start(checkpoint, sink, available_now=True, on_batch=note)
+        .writeStream.format(sink)
+        .option("checkpointLocation", checkpoint)
+        .trigger(availableNow=True)
+        .onBatch(note)
+        .start()
     )
-    try:
-        query.wait()
-    finally:
-        query.stop()
+    with query:
+        query.awaitTermination()
     return MeasuredRun(grouping, tuple(metrics)), sink.latest(KEY)
 
 
-def compile_kernels(grouping: str, workers: int) -> None:
-    """Have the routers' kernels compiled and kept on disk, where the workers will find them."""
+def compile_kernels(grouping: str, partitions: int) -> None:
+    """Have the routers' kernels compiled and cached on disk, where the tasks will find them."""
     from evenflow.grouping import make
 
     batch = pa.record_batch([["page 1", "page 2"], [1, 2]], schema=_SCHEMA)
     for name in dict.fromkeys(["key", "partial-key", "d-choices", grouping]):
         if name != "auto":
-            route = Route(make(name), workers, 0, (KEY,), KeyCounts({1: 1}, 2))
+            route = Route(make(name), partitions, 0, (KEY,), KeyCounts({1: 1}, 2))
             Router(route, 0).routed(batch)
 
 
 def same_answer(stream: DemoStream, answer: pa.Table) -> bool:
-    """Whether a run has counted as Arrow does, with all rows in one table and no workers at all."""
+    """Whether a run has the counts and means that Arrow computes from all rows in one table."""
     grouped = stream.table().group_by(KEY).aggregate([("ms", "count"), ("ms", "mean")])
     expected = grouped.sort_by(KEY)
     found = answer.sort_by(KEY)

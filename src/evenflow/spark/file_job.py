@@ -16,12 +16,12 @@ from evenflow.engine.job import AUTO
 from evenflow.model import InputError
 from evenflow.model.file_formats import HEAD, SUFFIXES, format_of, is_compressed, not_what_it_says
 from evenflow.model.validation import check_whole
-from evenflow.operators import Aggregate
-from evenflow.spark import sinks
+from evenflow.operators import Aggregate, Aggregates
 from evenflow.spark.keyed import Keyed, keyed
-from evenflow.spark.query import Query, QueryFailed
-from evenflow.state.checkpoint import local_path
+from evenflow.spark.query import QueryFailed, StreamingQuery
+from evenflow.state.checkpoint import Checkpoint
 from evenflow.state.errors import CheckpointError
+from evenflow.storage.addresses import local_path
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -32,7 +32,7 @@ _MOST_LOOKED_AT = 1000  # files whose first bytes are read before Spark reads th
 
 @dataclass(frozen=True)
 class FileJob:
-    """What is to be computed of which files.
+    """What to compute from which files.
 
     Guarantee: what can be known to be wrong before Spark starts is refused when the object is made.
 
@@ -40,8 +40,8 @@ class FileJob:
         path: a file, or a directory of files of one format.
         key: the key columns.
         aggregates: name of the output column → aggregate.
-        grouping: who gets which row; "auto" to choose by what the data shows.
-        workers: how many tasks share the work; None for as many as Spark has cores.
+        grouping: which partition gets which row; "auto" to choose by what the data shows.
+        partitions: how many tasks share the work; None for as many as Spark has cores.
         seed: of the hash functions.
     """
 
@@ -49,15 +49,15 @@ class FileJob:
     key: tuple[str, ...]
     aggregates: Mapping[str, Aggregate]
     grouping: str = AUTO
-    workers: int | None = None
+    partitions: int | None = None
     seed: int = 0
     kind: str = field(init=False)  #: Parquet, CSV or JSON
 
     def __post_init__(self) -> None:
         from evenflow.grouping import make
 
-        if self.workers is not None:
-            check_whole("workers", self.workers, least=1)
+        if self.partitions is not None:
+            check_whole("partitions", self.partitions, least=1)
         if self.grouping != AUTO:
             make(self.grouping)
         object.__setattr__(self, "kind", input_format(self.path))
@@ -76,13 +76,11 @@ class FileJob:
         check_apart(self.path, output)
         check_empty(output, overwrite)
         with explained():
-            rows = self._read(spark)
-            wanted = self._on(rows)
-            job = wanted.job()
+            balanced, operator = self._on(self._read(spark)), Aggregates(**self.aggregates)
             began = time.perf_counter()
-            plan = wanted.plan()
+            plan = balanced.plan(operator)
             loads, written = Observation(), Observation()
-            result = wanted.to_df(plan=plan, loads=loads)
+            result = balanced.compute(operator, plan=plan, loads=loads)
             result = result.observe(written, F.count(F.lit(1)).alias("keys"))
             result.write.mode("overwrite" if overwrite else "append").parquet(str(output))
             seconds = time.perf_counter() - began
@@ -95,7 +93,7 @@ class FileJob:
             "output": str(output),
             "rows": total,
             "keys": keys,
-            "workers": job.workers,
+            "partitions": plan.partitions,
             "grouping": self.grouping,
             "scheme": plan.scheme,
             "reason": plan.reason,
@@ -112,18 +110,18 @@ class FileJob:
         checkpoint: Path,
         *,
         every: str | None = None,
-        files_a_batch: int | None = None,
+        files_per_batch: int | None = None,
         on_batch: Callable[[Mapping[str, Any]], object] | None = None,
         overwrite: bool = False,
-    ) -> Query:
+    ) -> StreamingQuery:
         """Start it as a streaming query on the files that are there, and on those that come.
 
         Parameters:
             output: the directory of the Parquet files; new, unless the checkpoint is of a query that
                 has written there.
             checkpoint: the directory of the state.
-            every: how often to look for new files; None to take what there is and end.
-            files_a_batch: at most so many new files make a batch.
+            every: how often to look for new files; None to process what is there, and end.
+            files_per_batch: at most so many new files make a batch.
             on_batch: called with the metrics of each batch.
         """
         if not self.path.is_dir():
@@ -141,40 +139,39 @@ class FileJob:
                 shutil.rmtree(output)
         elif overwrite:
             raise InputError(
-                f"--overwrite: the query of the checkpoint {str(checkpoint)!r} goes on where it ended, "
-                f"and what it has written to {str(output)!r} belongs to it; to begin anew, delete "
-                "both, or give others"
+                f"--overwrite: the query of the checkpoint {str(checkpoint)!r} continues where it "
+                f"ended, and what it has written to {str(output)!r} belongs to it; to start over, "
+                "delete both, or give others"
             )
         with explained():
             schema = self._read(spark).schema
             reader = spark.readStream.format(self.kind.lower()).schema(schema)
             if self.kind == "CSV":
                 reader = reader.option("header", "true")
-            if files_a_batch is not None:
-                reader = reader.option("maxFilesPerTrigger", files_a_batch)
-            wanted = self._on(reader.load(str(self.path)))
-            return wanted.start(
-                checkpoint,
-                sinks.parquet(output),
-                every=every,
-                available_now=every is None,
-                on_batch=on_batch,
-            )
+            if files_per_batch is not None:
+                reader = reader.option("maxFilesPerTrigger", files_per_batch)
+            result = self._on(reader.load(str(self.path))).agg(**self.aggregates)
+            writer = result.writeStream.option("checkpointLocation", checkpoint)
+            if on_batch is not None:
+                writer.onBatch(on_batch)
+            if every is None:
+                writer.trigger(availableNow=True)
+            else:
+                writer.trigger(processingTime=every)
+            return writer.start(output)
 
     def _read(self, spark: SparkSession) -> DataFrame:
         reader = spark.read.format(self.kind.lower()).options(**_OPTIONS[self.kind])
         return reader.load(str(self.path))
 
     def _on(self, rows: DataFrame) -> Keyed:
-        return (
-            keyed(rows, key=self.key)
-            .balance(self.grouping, workers=self.workers, seed=self.seed)
-            .aggregate(**self.aggregates)
+        return keyed(rows, list(self.key)).balance(
+            self.grouping, partitions=self.partitions, seed=self.seed
         )
 
 
 def input_format(path: Path) -> str:
-    """The format of a file, or of all files of a directory; refused if they are not what they say."""
+    """The format of a file, or of all files of a directory; refused where the content differs."""
     if not path.exists():
         raise InputError(f"--input {str(path)!r}: there is no such file or directory")
     files = [path] if path.is_file() else sorted(_data_files(path))
@@ -206,8 +203,8 @@ def input_format(path: Path) -> str:
 def check_apart(
     source: Path, target: Path, option: str = "--output", other: str = "--input"
 ) -> None:
-    """Refuse a target within what is read, or around it: a stream would read what it writes, and an
-    overwritten output would take the input with it."""
+    """Refuse a target within what is read, or around it: a stream would read what it writes, and
+    overwriting the output would delete the input."""
     a, b = _resolved(source), _resolved(target)
     if a == b or a in b.parents or b in a.parents:
         raise InputError(
@@ -217,7 +214,7 @@ def check_apart(
 
 
 def check_empty(output: Path, overwrite: bool) -> None:
-    """Refuse an output that is no directory, or that has something in it."""
+    """Refuse an output that is not a directory, or that is not empty."""
     folder = local_path(output)
     if folder.exists() and not folder.is_dir():
         raise InputError(f"--output {str(output)!r} is a file; give a directory")
@@ -229,22 +226,23 @@ def check_empty(output: Path, overwrite: bool) -> None:
 
 def has_batches(checkpoint: Path) -> bool:
     """Whether a query has committed a batch there."""
-    return any((local_path(checkpoint) / "evenflow" / "manifests").glob("*.json"))
+    path = local_path(checkpoint)
+    return path.exists() and any(path.iterdir()) and bool(Checkpoint.open(path).batches())
 
 
 @contextmanager
 def explained() -> Iterator[None]:
-    """Turn what Spark says about a user's files and directories into one line."""
+    """Turn Spark's errors about a user's files and directories into one line."""
     from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException, PythonException
 
     try:
         yield
     except PythonException as error:
-        told = re.search(r"\b(?:InputError|DamagedState|CheckpointError): (.*)", str(error))
-        if told is None:
+        ours = re.search(r"\b(?:InputError|DamagedState|CheckpointError): (.*)", str(error))
+        if ours is None:
             raise  # a mistake in our own tasks
-        raise InputError(told[1]) from error
+        raise InputError(ours[1]) from error
     except (PySparkException, Py4JJavaError) as error:
         raise InputError(_reason(str(error))) from error
     except (QueryFailed, CheckpointError) as error:
@@ -252,11 +250,11 @@ def explained() -> Iterator[None]:
 
 
 def _reason(text: str) -> str:
-    """The line that says what the matter is, within Spark's account of it."""
+    """The line that says what went wrong, within Spark's account of it."""
     named = re.search(r"\[(FAILED_READ_FILE|[A-Z_]+FILE[A-Z_.]*)[^\]]*\] .*", text) or re.search(
         r"\[[A-Z][A-Z_.0-9]+\] .*", text
     )
-    line = named[0] if named else next(iter(text.strip().splitlines()), "Spark has failed")
+    line = named[0] if named else next(iter(text.strip().splitlines()), "Spark failed")
     line = re.sub(r"\s*SQLSTATE: \w+", "", line)
     return line if len(line) <= 400 else line[:399] + "…"
 

@@ -264,9 +264,7 @@ class Keyed:
                 f"apply takes an evenflow.Operator, got {operator!r}; inherit from it, or wrap a "
                 "function with evenflow.PerKey"
             )
-        wanted = operator.columns()
-        df = self.df if wanted is None else with_computed(self.df, wanted, type(operator).__name__)
-        ready = replace(self, df=df)
+        ready = self._reading(operator)
         return ready._result(lambda mode: ready._work(operator, mode))
 
     def plan(self, operator: Operator | None = None) -> Plan:
@@ -282,7 +280,20 @@ class Keyed:
                 "plan is for batch DataFrames; the plans of a stream are in the metrics of its query"
             )
         operator = Aggregates(rows=count()) if operator is None else operator
-        return batch_plan(self.df, self._job(self._work(operator)))
+        ready = self._reading(operator)
+        return batch_plan(ready.df, ready._job(ready._work(operator)))
+
+    def compute(
+        self, operator: Operator, *, plan: Plan | None = None, loads: Observation | None = None
+    ) -> DataFrame:
+        """`apply` on a batch DataFrame, with more to say and to learn.
+
+        Parameters:
+            plan: as `plan` returned it; None to make one now.
+            loads: is filled with the rows of each partition once the result is computed.
+        """
+        ready = self._reading(operator)
+        return ready._batch_frame(ready._job(ready._work(operator)), plan, loads)
 
     def _result(self, work_of: Callable[[str], Work]) -> BalancedDataFrame:
         """The result of work, which a stream's output mode may change."""
@@ -303,16 +314,17 @@ class Keyed:
     def _batch_frame(
         self, job: Job, plan: Plan | None = None, loads: Observation | None = None
     ) -> DataFrame:
-        """The result for a batch DataFrame.
-
-        Parameters:
-            plan: as `plan` returned it; None to make one now.
-            loads: is filled with the rows of each partition once the result is computed.
-        """
         from evenflow.spark.session import check_session
 
         check_session(self.df.sparkSession)
         return batch_frame(self.df, job, plan or batch_plan(self.df, job), loads)
+
+    def _reading(self, operator: Operator) -> Keyed:
+        """This, with the columns that the operator computes from others."""
+        wanted = operator.columns()
+        if wanted is None:
+            return self
+        return replace(self, df=with_computed(self.df, wanted, type(operator).__name__))
 
     def _work(self, operator: Operator, mode: str = UPDATE) -> Work:
         """What happens to the rows of a key.

@@ -34,7 +34,7 @@ class QueryFailed(EvenflowError, RuntimeError):
 class StreamingQuery:
     """A streaming query, running or ended, with the methods of Spark's own `StreamingQuery`.
 
-    As a context manager, it is stopped at the end of the block.
+    As a context manager, it is stopped at the end of the block, and at once by Ctrl-C.
 
     Parameters:
         spark_query: Spark's own.
@@ -177,8 +177,9 @@ class StreamingQuery:
     def __enter__(self) -> StreamingQuery:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.stop()
+    def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
+        # Who presses Ctrl-C does not want to wait for a batch.
+        self.stop(0 if error is not None and issubclass(error, KeyboardInterrupt) else None)
 
     def _wait_for_batch(self, timeout: float | None) -> None:
         """Wait until Spark says that no batch is in progress, or that another one is."""

@@ -135,8 +135,9 @@ class MemorySink(Tables):
     def deliver(self, output: Output, session: Any) -> None:
         super().deliver(output, session)
         if self.view is not None and self.spark is not None:
-            rows = self.spark.createDataFrame(self.table().drop_columns(["batch"]))
-            rows.createOrReplaceTempView(self.view)
+            rows = self.table().drop_columns(["batch"])
+            # In one piece: of a table in several, Spark 4.3 takes the first and drops the others.
+            self.spark.createDataFrame(rows.combine_chunks()).createOrReplaceTempView(self.view)
 
 
 @dataclass(frozen=True)
