@@ -33,7 +33,7 @@ TWINS = {
     "cor-re-imp": literal.cor_re_imp,
     "cor-se-imp": literal.cor_se_imp,
 }
-PAIRWISE = [name for name, placer in placers().items() if not placer.anew]
+PAIRWISE = [name for name, placer in placers().items() if not placer.from_scratch]
 
 
 def at_random_instance(seed):
@@ -70,7 +70,7 @@ def test_all_algorithms_of_the_paper_are_there():
         assert placer.symbol == name.upper()
         assert isinstance(make_placer(name), Placer)
         assert pickle.loads(pickle.dumps(make_placer(name))) == make_placer(name)
-    assert placer_class("cor-glb").anew
+    assert placer_class("cor-glb").from_scratch
     with pytest.raises(InputError, match="did you mean 'cor-bal'"):
         make_placer("cor-bel")
 
@@ -93,7 +93,7 @@ def test_every_operator_has_a_node_and_immovable_ones_stay(name, problem):
 @pytest.mark.parametrize("name", placers())
 def test_operators_that_are_nowhere(name):
     observed = Observed.of([[0.1, 0.3], [0.3, 0.1], [0.2, 0.2]])
-    if placer_class(name).anew:
+    if placer_class(name).from_scratch:
         found = make_placer(name).propose(observed, Nodes(2))
         assert set(found.node.tolist()) == {0, 1}
         assert found.load_moved() == 0  # nobody leaves a node
@@ -194,7 +194,7 @@ def test_capacities_are_filled_evenly(name):
 def test_the_same_plan_as_the_papers_words(name, seed):
     for observed, nodes in (at_random_instance(seed), (instance(4 + seed % 3, seed), None)):
         nodes = nodes or Nodes(4 + seed % 3)
-        plan = literal.Plan.of(observed, nodes, emptied=placer_class(name).anew)
+        plan = literal.Plan.of(observed, nodes, emptied=placer_class(name).from_scratch)
         TWINS[name](plan)
         assert make_placer(name).propose(observed, nodes).node.tolist() == plan.where()
 

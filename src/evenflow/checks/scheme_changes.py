@@ -76,7 +76,7 @@ def resizing_to_the_same_roster_changes_nothing(
 
 
 def resizing_keeps_keys_whole(scheme: GroupingScheme, streams: Sequence[Stream]) -> None:
-    """A scheme that does not split keys still has one worker a key after a change of the roster,
+    """A scheme that does not split keys still has one worker per key after a change of the roster,
     in sources that have seen different messages too."""
     if scheme.splits_keys:
         raise NotApplicable("splits keys")

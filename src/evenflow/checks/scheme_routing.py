@@ -26,7 +26,7 @@ from evenflow.checks.streams import U64, Stream, fingerprints
 from evenflow.grouping.protocol import I32, GroupingScheme
 from evenflow.model import Workers
 
-_WATCHED = 60  # messages a stream that are routed one at a time
+_WATCHED = 60  # messages per stream that are routed one at a time
 _SOURCES = (0, 1, 6)
 
 

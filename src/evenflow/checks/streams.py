@@ -41,7 +41,7 @@ def zipf(messages: int, exponent: float, keys: int, rng: np.random.Generator) ->
 
 
 def fingerprints(ranks: U64) -> U64:
-    """Distinct words all over the 64-bit range, one a rank, as hashing real keys would give."""
+    """Distinct words all over the 64-bit range, one per rank, as hashing real keys would give."""
     return ranks * _SPREAD + np.uint64(0x1234567)
 
 

@@ -62,7 +62,7 @@ def place(
         from evenflow.cli.schemes import show_algorithms
         from evenflow.placement import placers
 
-        show_algorithms(placers(), as_json, anew=False)
+        show_algorithms(placers(), as_json, from_scratch=False)
         return
     from evenflow.cli.loads_file import read_loads
     from evenflow.model.validation import check_whole
@@ -78,7 +78,7 @@ def place(
     chosen = make_placer(algorithm)
     machines = Nodes(nodes, speeds)
     file = read_loads(loads, samples)
-    if not file.has_nodes and not chosen.anew:
+    if not file.has_nodes and not chosen.from_scratch:
         raise InputError(
             f"{algorithm} moves operators from where they are, and {str(loads)!r} has no column node; "
             "add one, or take a global algorithm (cor-glb)"

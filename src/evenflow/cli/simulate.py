@@ -93,7 +93,7 @@ def simulate(
         int | None,
         typer.Option(
             help="Queues: time slots in which workers watch their load; "
-            "one per 1000 messages a worker if not given."
+            "one per 1000 messages per worker if not given."
         ),
     ] = None,
     timeline: Annotated[

@@ -145,7 +145,7 @@ class Board:
         self._keep(a, b, count)
 
     def redistribute(self, a: int, b: int, if_better: bool = False) -> bool:
-        """Place all movable operators of two nodes anew; whether that was kept."""
+        """Redistribute all movable operators of two nodes; whether that was kept."""
         count = kernels.gather(self.sites, a, b, self._bench)
         kernels.redistribute(self.operators, self._bench, count, self.rank)
         return self._keep(a, b, count, if_better)

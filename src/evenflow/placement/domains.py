@@ -53,9 +53,9 @@ class Domains:
             )
 
     @property
-    def anew(self) -> bool:
-        """Whether it places all operators anew, as far as domains allow."""
-        return self.placer.anew
+    def from_scratch(self) -> bool:
+        """Whether it places all operators from scratch, as far as domains allow."""
+        return self.placer.from_scratch
 
     def starts(self, nodes: Nodes) -> list[int]:
         """The first node of each domain."""
@@ -64,7 +64,7 @@ class Domains:
 
     def propose(self, observed: Observed, nodes: Nodes) -> Proposal:
         """Where each operator should go."""
-        nodes.check(observed, self.anew)
+        nodes.check(observed, self.from_scratch)
         node = self._settled(observed, nodes)
         speeds = nodes.speeds()
         starts = self.starts(nodes)

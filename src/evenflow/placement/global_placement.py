@@ -25,11 +25,11 @@ class GlobalPlacer:
     """
 
     name: ClassVar[str]
-    anew: ClassVar[bool] = True
+    from_scratch: ClassVar[bool] = True
 
     def propose(self, observed: Observed, nodes: Nodes) -> Proposal:
         """Where each operator should go."""
-        nodes.check(observed, self.anew)
+        nodes.check(observed, self.from_scratch)
         board = Board(observed, nodes, emptied=True, rank=self._rank(observed))
         if board.rank is BY_SCORE:
             board.assign_by_score()

@@ -26,7 +26,7 @@ class PairwisePlacer:
     """
 
     name: ClassVar[str]
-    anew: ClassVar[bool] = False
+    from_scratch: ClassVar[bool] = False
 
     threshold: float = 0.1
 
@@ -35,7 +35,7 @@ class PairwisePlacer:
 
     def propose(self, observed: Observed, nodes: Nodes) -> Proposal:
         """Where each operator should go."""
-        nodes.check(observed, self.anew)
+        nodes.check(observed, self.from_scratch)
         board = Board(observed, nodes, rank=self._rank(observed))
         pairs = board.pairs(self.threshold)
         for a, b in pairs:

@@ -24,7 +24,7 @@ NOWHERE = -1  #: the node of an operator that has none yet
 
 @dataclass(frozen=True)
 class Observed:
-    """What the statistics window has shown of every operator; one row an operator, in any order.
+    """What the statistics window has shown of every operator; one row per operator, in any order.
 
     Parameters:
         series: the k load samples of each, oldest first: processor time needed over time gone by, of
@@ -48,7 +48,7 @@ class Observed:
     def __post_init__(self) -> None:
         if self.series.ndim != 2 or not self.series.shape[1]:
             raise InputError(
-                "load series must be one row an operator with at least one sample each, got shape "
+                "load series must be one row per operator with at least one sample each, got shape "
                 f"{self.series.shape}"
             )
         rows = len(self.series)
@@ -135,16 +135,16 @@ class Nodes:
             return np.ones(self.count)
         return np.array(self.capacities, np.float64)
 
-    def check(self, observed: Observed, anew: bool) -> None:
-        """Refuse operators on nodes that are not there; and, but for algorithms that place anew,
-        operators that are nowhere."""
+    def check(self, observed: Observed, from_scratch: bool) -> None:
+        """Refuse operators on nodes that are not there; and operators that are nowhere, unless the
+        algorithm places from scratch."""
         if len(observed) and observed.node.max() >= self.count:
             raise InputError(
                 f"an operator is on node {observed.node.max()}, but there are {self.count} nodes, "
                 f"0 to {self.count - 1}"
             )
         nowhere = np.flatnonzero(observed.node < 0)
-        if not anew and len(nowhere):
+        if not from_scratch and len(nowhere):
             raise InputError(
                 f"operator {nowhere[0]} is on no node, and a pair-wise algorithm only moves operators "
                 "from where they are; say where each one is, or take a global algorithm (cor-glb)"
@@ -252,7 +252,7 @@ class Placer(Protocol):
 
     name: ClassVar[str]  #: "cor-glb"
     symbol: ClassVar[str]  #: the paper's own word, "COR-GLB"
-    anew: ClassVar[bool]  #: whether it places all operators anew, wherever they are
+    from_scratch: ClassVar[bool]  #: whether it places all operators from scratch, wherever they are
 
     def propose(self, observed: Observed, nodes: Nodes) -> Proposal:
         """Where each operator should go."""

@@ -42,9 +42,9 @@ class SuperOperators:
         check_not_negative("the least load of a super-operator", self.least)
 
     @property
-    def anew(self) -> bool:
-        """Whether it places all operators anew."""
-        return self.placer.anew
+    def from_scratch(self) -> bool:
+        """Whether it places all operators from scratch."""
+        return self.placer.from_scratch
 
     def groups(self, observed: Observed) -> I64:
         """The number of the group that each operator belongs to; most have one of their own."""

@@ -41,7 +41,7 @@ class BestFit:
       where t_SM is its state by the bandwidth, R are rates and I is one message a second. Solved, it
       says I / R_p2 − R_k / R_p1 > t_SM / t_msg: a key of at least one message a second never leaves
       for a worker of the same size or larger, and one that makes up a tenth of its worker needs a
-      target below ten messages a second, even if its state costs nothing. That is why it hardly ever
+      target below ten messages per second, even if its state costs nothing. That is why it hardly ever
       lets a hot key go, and why the interval rule, with which the paper measures, is the default.
 
     Parameters:
@@ -58,7 +58,7 @@ class BestFit:
 
     Paper: "Load balancing and generalized split state reconciliation in event driven systems"
     (SMALOPS), §II: equations 1 to 3 and Figure 2 for the fit, equation 4 and the paragraph after it
-    for the state. The default of `hot` is its 100 messages a window, of about 933 thousand.
+    for the state. The default of `hot` is its 100 messages per window, of about 933 thousand.
     """
 
     name: ClassVar[str] = "best-fit"

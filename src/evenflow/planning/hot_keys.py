@@ -45,7 +45,7 @@ _EPSILON = 1e-5  #: of lossy counting, where no share makes a key hot
 class HotKeys:
     """Decides which keys of a stream are hot, and which partition each of them is on.
 
-    Messages are counted by lossy counting, in windows that begin anew: nothing of a window is left in
+    Messages are counted by lossy counting, in windows that start empty: nothing of a window is left in
     the next. A key is hot if it has its `threshold` of the window's messages. It stays on its home
     partition, that of its hash, or goes to its second choice if the hot keys there have fewer messages.
     Every decision interval best fit moves hot keys of overloaded partitions, the lightest first. A key

@@ -25,7 +25,7 @@ _ROUNDING = 1e-9  #: of the average load; sums of many costs are not exact
 
 @dataclass(frozen=True)
 class Statistics:
-    """What the intervals before have shown of every key; one row a key, in any order.
+    """What the intervals before have shown of every key; one row per key, in any order.
 
     Keys that stand in the routing table belong here also when nothing was seen of them, at cost 0:
     only keys that are here can be moved back.

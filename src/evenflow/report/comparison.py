@@ -136,7 +136,7 @@ def _draw_trade(axes: Any, results: Mapping[str, Result]) -> None:
     )
     for colour, marker, meaning in (
         (_SPLITS, "o", "may split a key"),
-        (_KEEPS, "s", "one worker a key"),
+        (_KEEPS, "s", "one worker per key"),
     ):
         axes.plot([], [], marker, color=colour, ms=8, mec="white", label=meaning)
     axes.legend(loc="upper right", frameon=False, fontsize=10, handletextpad=0.2)

@@ -76,7 +76,7 @@ class ArrivalCurve:
 
     @property
     def duration(self) -> float:
-        """The time that the stream takes: one unit a message, whatever the curve."""
+        """The time that the stream takes: one unit per message, whatever the curve."""
         return float(self.messages)
 
     def times(self, start: int, stop: int) -> F64:

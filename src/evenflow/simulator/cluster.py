@@ -26,7 +26,7 @@ _MESSAGES_A_SLOT = 1_000  #: a worker, on average: enough to tell 0.75 from 0.85
 
 @dataclass(frozen=True)
 class Cluster:
-    """n machines, one a worker, and what a worker tells about its load.
+    """n machines, one per worker, and what a worker reports about its load.
 
     Capacities are set so that shuffle on n equal machines would run at `utilisation`; the sum of all
     capacities is the same for every heterogeneity, before and after every change.
@@ -37,7 +37,7 @@ class Cluster:
         heterogeneity: (y, z): machines 0 … y − 1 are z times stronger than the others; None: all
             are equal.
         changes: (messages, (y, z)) pairs: the heterogeneity from the arrival of that message on.
-        slots: time slots over the stream; None for one per 1 000 messages a worker.
+        slots: time slots over the stream; None for one per 1 000 messages per worker.
         arrivals: a curve's name, or rates; see `ArrivalCurve`.
         service: "deterministic", or "exponential" with the same mean.
         signals: what a worker compares with `idle` and `busy` at the end of a slot: "utilisation",
@@ -151,7 +151,7 @@ class Cluster:
         slots = self.slots or max(1, messages // (_MESSAGES_A_SLOT * self.workers))
         if slots > messages:
             raise InputError(
-                f"got {slots} slots for {messages} messages; at most one a message is possible"
+                f"got {slots} slots for {messages} messages; at most one per message is possible"
             )
         return slots
 

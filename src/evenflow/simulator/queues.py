@@ -1,4 +1,4 @@
-"""First come, first served: one queue a worker, and when each message is done.
+"""First come, first served: one queue per worker, and when each message is done.
 
 A message's finish is known as soon as it has arrived, as nobody overtakes it. So a queue is two
 clocks and a few counters, however long it is: one clock runs ahead and says when the worker will be
@@ -22,7 +22,7 @@ I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
 U64 = npt.NDArray[np.uint64]
 
-# Columns of `clocks`, one row a worker: when it will have served all that it has, when the next
+# Columns of `clocks`, one row per worker: when it will have served all that it has, when the next
 # message leaves, and the latencies of its messages in this slot, added up.
 _FREE, _LEAVING, _LATENCY = range(3)
 # Columns of `counts`: the eras that the two clocks are in; messages so far; the number of the next

@@ -26,7 +26,7 @@ class Result:
         messages: length of the stream; `keys`: distinct keys in it.
         imbalance: largest minus average load fraction at the end; `imbalance_mean`: its average
             over time, sampled every 20 000 messages.
-        replicas: distinct (worker, key) pairs; `replication`: replicas a key.
+        replicas: distinct (worker, key) pairs; `replication`: replicas per key.
         max_load: largest load fraction at the end.
         worst_window: largest load ÷ fair load in a tumbling window of 20 000 messages after the
             first; `worst_sliding_window`: in any such window. None for too short a stream.

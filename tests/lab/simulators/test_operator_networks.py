@@ -249,7 +249,7 @@ def test_the_global_algorithm_is_asked_once_and_the_pairwise_one_in_every_period
     asked = []
 
     class Asked:
-        name, symbol, anew = "asked", "ASKED", True
+        name, symbol, from_scratch = "asked", "ASKED", True
 
         def __init__(self, what):
             self.what = what

@@ -37,7 +37,7 @@ class Zipf:
         keys: how many different keys there are.
         messages: length of the stream.
         seed: another seed is another stream, with other keys.
-        drift: after every so many messages all ranks are dealt out anew among the same keys: the
+        drift: after every so many messages all ranks are dealt out again among the same keys: the
             hot keys of yesterday are cold today. None: no drift.
 
     Example:

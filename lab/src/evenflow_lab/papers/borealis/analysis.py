@@ -278,5 +278,5 @@ def _run(
     placer: Placer = make_placer(algorithm.lower())
     if algorithm.startswith("RAND"):
         placer = make_placer(algorithm.lower(), seed=seed)
-    initial, pairwise = (placer, None) if placer.anew else (None, placer)
+    initial, pairwise = (placer, None) if placer.from_scratch else (None, placer)
     return run_network(network, streams, Nodes(n), where, initial, pairwise, schedule, seed)
