@@ -65,7 +65,7 @@ def run_gateway(spark, broker, source, target, checkpoint, most=600, **changes):
         TOPIC_ROWS,
         available_now=True,
     )
-    assert query.wait(120)
+    assert query.awaitTermination(120)
     return query.metrics()
 
 
@@ -139,7 +139,7 @@ def test_rows_that_come_in_no_order_are_sorted(spark, broker, tmp_path):
     gateway = Gateway(broker.bootstrap, target, POLICY, clock=clock_that_jumps())
     rows = Rows("who", "what", ("place",))
     query = gateway.start(files, tmp_path / "ckpt", rows, available_now=True)
-    assert query.wait(120)
+    assert query.awaitTermination(120)
     found = written(consumed(broker, target))
     assert found.values == sent_values(messages)
     assert found.moves > 0
@@ -233,9 +233,9 @@ def test_a_checkpoint_of_another_topic_or_partition_count_is_refused(spark, brok
     produced(broker, topic, [(b"k", b"v", 0)])
     target, other, more = (new_topic(broker, n) for n in (PARTITIONS, PARTITIONS, 5))
     run_gateway(spark, broker, topic, target, tmp_path)
-    with pytest.raises(InputError, match=r"belongs to another gateway .*" + other):
+    with pytest.raises(InputError, match=r"made by another computation .*" + other):
         run_gateway(spark, broker, topic, other, tmp_path)
-    with pytest.raises(InputError, match="has 5 partitions, and the gateway was told 4"):
+    with pytest.raises(InputError, match="has 5 partitions, and the gateway was given 4"):
         run_gateway(spark, broker, topic, more, tmp_path)
     with pytest.raises(InputError, match="has no topic 'nothing'"):
         run_gateway(spark, broker, topic, "nothing", tmp_path)
@@ -315,7 +315,7 @@ gateway = Gateway(bootstrap, target, HotKeys(4, threshold=0.02), interval=0.05)
 stream = read_topic(spark, bootstrap, source, most=1200)
 query = gateway.start(stream, checkpoint, TOPIC_ROWS, available_now=True,
                       on_batch=lambda metrics: print(metrics["batch"], flush=True))
-query.wait()
+query.awaitTermination()
 """
 
 

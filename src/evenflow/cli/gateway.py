@@ -140,7 +140,7 @@ def gateway(
                 once=once,
                 on_batch=_tell_json if as_json else _tell,
             )
-            while not query.wait(_POLL):
+            while not query.awaitTermination(_POLL):
                 if interrupted.is_set() or (end is not None and time.monotonic() > end):
                     if not stopped(query):
                         note("the batch under way did not end; the next run does it again")

@@ -19,6 +19,7 @@ from evenflow.spark.query import StreamingQuery
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+_PATIENCE = 30.0  # seconds for the batch in progress
 _PLACE_IN_FILES = ("file_modification_time", "file_path", "row_index")
 
 
@@ -129,12 +130,16 @@ def connected_session(master: str | None, settings: Mapping[str, Any]) -> Any:
 
 
 def stopped(query: StreamingQuery) -> bool:
-    """Stop a query; whether it did, within the time that Spark's `stopTimeout` gives it."""
+    """Stop a query after its batch; whether it did, within the time of Spark's `stopTimeout`.
+
+    A batch that waits for a broker may never end: after a while it is cut, and run again by the next
+    start.
+    """
     from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
 
     try:
-        query.stop()
+        query.stop(timeout=_PATIENCE)
     except (PySparkException, Py4JJavaError):
         return False
     return True
