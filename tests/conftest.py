@@ -74,8 +74,8 @@ def broker():
     """
     pytest.importorskip("confluent_kafka")
     from evenflow.kafka.artifacts import OFFLINE
-    from evenflow.kafka.broker import Broker
     from evenflow.model import InputError
+    from evenflow_lab.checking.broker import Broker
 
     try:
         started = Broker.start()

@@ -17,7 +17,6 @@ from evenflow.cli import (
     doctor,
     fleet,
     gateway,
-    kafka,
     lag,
     place,
     plan,
@@ -55,7 +54,6 @@ for name, function, short_help in (
     app.command(name, short_help=short_help)(function)
 app.add_typer(state.app, name="state")
 app.add_typer(fleet.app, name="fleet")
-app.add_typer(kafka.app, name="kafka")
 for point in sorted(entry_points(group="evenflow.commands"), key=lambda point: point.name):
     # Commands of other packages: a typer application, or a function with a one-line help.
     command = point.load()

@@ -30,7 +30,6 @@ from typing import Annotated, Any
 import numpy as np
 
 from evenflow.kafka.artifacts import connector_jars
-from evenflow.kafka.broker import Broker
 from evenflow.kafka.gateway import TOPIC_ROWS, Gateway, read_topic
 from evenflow.kafka.gateway_batch import PRODUCER, write_batch
 from evenflow.kafka.gateway_counts import countable, counts, observed, sampling
@@ -40,6 +39,7 @@ from evenflow.ordering import MESSAGE, Header, pack
 from evenflow.planning.hot_keys import HotKeys
 from evenflow.spark.session import local_session
 from evenflow_lab.benchmarks.outcome import Goal, Progress, Result, Table, say_nothing
+from evenflow_lab.checking.broker import Broker
 from evenflow_lab.checking.kafka_topics import end_offsets, new_topic
 
 GOAL = 0.8

@@ -25,11 +25,11 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from evenflow.kafka.broker import Broker
 from evenflow_lab.benchmarks.ordering.consumers import Consumers
 from evenflow_lab.benchmarks.ordering.outputs import Outputs, all_outputs
 from evenflow_lab.benchmarks.ordering.settings import Run
 from evenflow_lab.benchmarks.outcome import Progress, Result, Table, say_nothing
+from evenflow_lab.checking.broker import Broker
 from evenflow_lab.checking.gateway_log import written
 from evenflow_lab.checking.kafka_topics import consumed, end_offsets, new_topic
 from evenflow_lab.checking.order_checker import check

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 from uuid import uuid4
 
-from evenflow.kafka.broker import Broker
+from evenflow_lab.checking.broker import Broker
 
 Message = Any  #: as confluent-kafka gives them, which has no types
 

@@ -29,8 +29,8 @@ def run(
     no_buffering: Annotated[bool, "Consumers that do not wait: the checker must see it."] = False,
     progress: Progress = say_nothing,
 ) -> Result:
-    from evenflow.kafka.broker import Broker
     from evenflow_lab.benchmarks.ordering.trial import run_trial
+    from evenflow_lab.checking.broker import Broker
 
     told = Run(
         messages=messages,

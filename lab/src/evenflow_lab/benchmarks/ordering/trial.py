@@ -13,11 +13,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from evenflow.kafka.broker import Broker
 from evenflow_lab.benchmarks.ordering.consumers import Consumers
 from evenflow_lab.benchmarks.ordering.outputs import Outputs, all_outputs
 from evenflow_lab.benchmarks.ordering.settings import STALLED, Run
 from evenflow_lab.benchmarks.ordering.writer import command
+from evenflow_lab.checking.broker import Broker
 from evenflow_lab.checking.order_checker import Anomalies, check
 
 

@@ -88,7 +88,7 @@ def run(
     save: Annotated[Path | None, "Write the JSON there, too."] = None,
     progress: Progress = say_nothing,
 ) -> Result:
-    from evenflow.kafka.broker import Broker
+    from evenflow_lab.checking.broker import Broker
 
     def say(line: str) -> None:
         progress(line, 0, None)

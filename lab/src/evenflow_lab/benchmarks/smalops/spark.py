@@ -31,7 +31,6 @@ import pyarrow as pa
 from confluent_kafka import Consumer, TopicPartition
 
 from evenflow.kafka.artifacts import connector_jars
-from evenflow.kafka.broker import Broker
 from evenflow.kafka.gateway import TOPIC_ROWS, Gateway, read_topic
 from evenflow.kafka.gateway_batch import PRODUCER
 from evenflow.kernels.fingerprints import fingerprint
@@ -40,6 +39,7 @@ from evenflow.spark.session import local_session
 from evenflow_lab.benchmarks.outcome import Progress, Result, Table, say_nothing
 from evenflow_lab.benchmarks.smalops.delays import Observed, Through, figures, observe
 from evenflow_lab.benchmarks.smalops.load import SENT, Run, hottest_share, name
+from evenflow_lab.checking.broker import Broker
 
 SEEDS = 300
 WARM_UP = 60.0  #: seconds of load for each contestant, before any is measured

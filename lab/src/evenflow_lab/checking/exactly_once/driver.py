@@ -55,14 +55,13 @@ def main() -> int:
     for name in ("input", "checkpoint", "output"):
         parser.add_argument(name)
     parser.add_argument("--scheme", default="d-choices")
-    parser.add_argument("--workers", type=int, default=3)
+    parser.add_argument("--partitions", type=int, default=3)
     parser.add_argument("--master", default="local[2]")
     parser.add_argument("--conf", action="append", default=[], metavar="NAME=VALUE")
     parser.add_argument("--flaky", metavar="DIRECTORY", help="tasks fail once; marks go here")
     parser.add_argument("--forever", action="store_true", help="wait for more files")
     told = parser.parse_args()
 
-    from evenflow.spark.query import QueryFailed
     from evenflow.spark.session import local_session
 
     conf: dict[str, Any] = {
@@ -74,14 +73,16 @@ def main() -> int:
     reader = spark.readStream.schema(SPARK_SCHEMA).option("maxFilesPerTrigger", 1)
     rows = reader.parquet(told.input)
     operator = Flaky(told.flaky) if told.flaky else Aggregates(**aggregates())
-    query = ef.keyed(rows, key="page").balance(told.scheme, workers=told.workers).apply(operator)
+    keyed = ef.keyed(rows, "page").balance(told.scheme, partitions=told.partitions)
     if told.scheme == "table":
-        # Keys move after as good as every batch.
-        query = query.replan(theta=0.01, margin=0.0, certainty=0.0, memory=0.5)
+        # Keys move after almost every batch.
+        keyed = keyed.replan(theta=0.01, margin=0.0, certainty=0.0, memory=0.5)
+    writer = keyed.apply(operator).writeStream.option("checkpointLocation", told.checkpoint)
+    if not told.forever:
+        writer.trigger(availableNow=True)
     try:
-        sink = ef.sinks.parquet(told.output)
-        query.start(told.checkpoint, sink, available_now=not told.forever).wait()
-    except (QueryFailed, ef.InputError) as error:
+        writer.start(told.output).awaitTermination()
+    except ef.EvenflowError as error:
         print(error, file=sys.stderr)
         return FAILED
     finally:

@@ -59,7 +59,7 @@ def run_and_kill(
     Parameters:
         directory: an empty one, for input, checkpoint and output.
         kills: how many.
-        schemes: the grouping schemes; each driver has one of them, and other workers than the last.
+        schemes: the grouping schemes; each driver has one of them, and other partitions than the last.
         seed: of the data and of the moments.
         say: told of every kill.
     """
@@ -69,7 +69,7 @@ def run_and_kill(
     began = time.monotonic()
 
     def another() -> Driver:
-        settings = ("--scheme", rng.choice(schemes), "--workers", rng.randint(1, 4))
+        settings = ("--scheme", rng.choice(schemes), "--partitions", rng.randint(1, 4))
         lingering.append(Driver(files, checkpoint, output, *settings))
         return lingering[-1]
 

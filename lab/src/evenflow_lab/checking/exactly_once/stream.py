@@ -17,7 +17,7 @@ import evenflow as ef
 from evenflow.engine.job import Job
 from evenflow.engine.routing import fingerprints_of
 from evenflow.model.owners import Owners
-from evenflow.operators import Aggregates
+from evenflow.operators import Aggregate, Aggregates
 from evenflow.state.checkpoint import Checkpoint
 from evenflow.state.segments import StateReader
 from evenflow.state.verification import verify
@@ -40,7 +40,7 @@ HOSTILE = [
 ]
 
 
-def aggregates() -> dict[str, ef.operators.Aggregate]:
+def aggregates() -> dict[str, Aggregate]:
     return {"hits": ef.count(), "ms_in_all": ef.sum("ms"), "users": ef.distinct("user")}
 
 

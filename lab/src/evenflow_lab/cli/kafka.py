@@ -43,7 +43,7 @@ def up(
     The first time, Kafka is fetched from a Maven repository (about 45 MB). Without --folder, nothing
     is left behind. Exit code 1 if the broker ended by itself.
     """
-    from evenflow.kafka.broker import Broker
+    from evenflow_lab.checking.broker import Broker
 
     with progress("fetching Kafka", quiet=True) as report:
         broker = Broker.start(folder, port, report)

@@ -18,7 +18,7 @@ from evenflow_lab.checking.kafka_topics import end_offsets, new_topic, produced
 
 STARTS_AND_WAITS = """
 import sys, time
-from evenflow.kafka.broker import Broker
+from evenflow_lab.checking.broker import Broker
 broker = Broker.start()
 print(broker.port, broker.folder, flush=True)
 time.sleep(600)
@@ -54,7 +54,7 @@ def test_when_start_returns_it_takes_messages(broker):
 
 @pytest.mark.slow
 def test_what_was_acknowledged_is_there_again_after_kill_and_restart(tmp_path):
-    from evenflow.kafka.broker import Broker
+    from evenflow_lab.checking.broker import Broker
 
     with Broker.start(tmp_path / "kept") as broker:
         topic = new_topic(broker, partitions=1)
@@ -87,7 +87,7 @@ def test_when_the_process_that_started_it_is_killed_nothing_is_left():
 
 @pytest.mark.slow
 def test_a_port_that_is_taken_is_named(broker):
-    from evenflow.kafka.broker import Broker
+    from evenflow_lab.checking.broker import Broker
 
     with pytest.raises(InputError, match=f"port {broker.port} of this machine is taken"):
         Broker.start(port=broker.port)
