@@ -10,16 +10,16 @@ import numpy as np
 
 from broken import ANY
 from evenflow.sketches.exact import Exact
-from evenflow.sketches.protocol import HotKeys
+from evenflow.sketches.protocol import FrequentKeys
 from evenflow.sketches.space_saving import SpaceSaving
 
 
-def hot_by_bounds(sketch: Any, state: Any, listed: HotKeys, share: float) -> HotKeys:
+def hot_by_bounds(sketch: Any, state: Any, listed: FrequentKeys, share: float) -> FrequentKeys:
     """Those of `listed` that are hot by the sketch's own (wrong) bounds."""
     lower, upper = sketch.bounds(state, listed.keys)
     order = np.lexsort((listed.keys, -upper))
     order = order[upper[order] >= share * sketch.total(state)]
-    return HotKeys(listed.keys[order], lower[order], upper[order], listed.born[order])
+    return FrequentKeys(listed.keys[order], lower[order], upper[order], listed.born[order])
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class KeepsAList:
     def bounds(self, state: ListState, keys: np.ndarray) -> tuple:
         return Exact().bounds(self._exact(state), keys)
 
-    def hot(self, state: ListState, share: float) -> HotKeys:
+    def hot(self, state: ListState, share: float) -> FrequentKeys:
         return Exact().hot(self._exact(state), share)
 
     def age(self, state: ListState) -> None:
@@ -101,7 +101,7 @@ class ForgetsTheError(SpaceSaving):
         lower, _ = super().bounds(state, keys)
         return lower, lower.copy()
 
-    def hot(self, state: Any, share: float) -> HotKeys:
+    def hot(self, state: Any, share: float) -> FrequentKeys:
         return hot_by_bounds(self, state, super().hot(state, 0.0), share)
 
 
@@ -118,7 +118,7 @@ class AddsTheError(SpaceSaving):
         lower, upper = super().bounds(state, keys)
         return lower, 2 * upper - lower
 
-    def hot(self, state: Any, share: float) -> HotKeys:
+    def hot(self, state: Any, share: float) -> FrequentKeys:
         return hot_by_bounds(self, state, super().hot(state, 0.0), share)
 
     def check_guarantee(self, state: Any, keys: np.ndarray) -> str | None:
@@ -155,10 +155,10 @@ class HidesTheTakenOver(SpaceSaving):
 
     capacity: int = 20
 
-    def hot(self, state: Any, share: float) -> HotKeys:
+    def hot(self, state: Any, share: float) -> FrequentKeys:
         listed = super().hot(state, share)
         exact = listed.lower == listed.upper
-        return HotKeys(*(column[exact] for column in listed))
+        return FrequentKeys(*(column[exact] for column in listed))
 
 
 @dataclass(frozen=True)
@@ -168,7 +168,7 @@ class BornAtTheBeginning(Exact):
     name: ClassVar[str] = "born-at-the-beginning"
     caught_by: ClassVar[str] = "born_is_a_message_of_the_key"
 
-    def hot(self, state: Any, share: float) -> HotKeys:
+    def hot(self, state: Any, share: float) -> FrequentKeys:
         listed = super().hot(state, share)
         return listed._replace(born=np.zeros_like(listed.born))
 

@@ -30,3 +30,13 @@ def check_whole(what: str, value: object, least: int) -> None:
     """Refuse what is not a whole number (an `int`) of at least `least`."""
     if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
         raise InputError(f"{what} must be a whole number of at least {least}, got {value}")
+
+
+def check_one_each(owners: str, count: int, what: str, values: tuple[float, ...] | None) -> None:
+    """Refuse positive numbers of which not every owner has one; None stands for all alike."""
+    if values is None:
+        return
+    if len(values) != count:
+        raise InputError(f"{count} {owners}, but {len(values)} {what}")
+    if not all(0 < value < math.inf for value in values):
+        raise InputError(f"{what} must be finite and above 0, got {values}")

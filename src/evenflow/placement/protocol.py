@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evenflow.model import InputError
-from evenflow.model.validation import check_whole
+from evenflow.model.validation import check_one_each, check_whole
 from evenflow.placement.correlation import F64, correlations
 
 I32 = npt.NDArray[np.int32]
@@ -120,11 +120,7 @@ class Nodes:
 
     def __post_init__(self) -> None:
         check_whole("the number of nodes", self.count, 1)
-        if self.capacities is not None:
-            if len(self.capacities) != self.count:
-                raise InputError(f"{self.count} nodes, but {len(self.capacities)} capacities")
-            if not all(0 < capacity < np.inf for capacity in self.capacities):
-                raise InputError(f"capacities must be finite and above 0, got {self.capacities}")
+        check_one_each("nodes", self.count, "capacities", self.capacities)
 
     def __len__(self) -> int:
         return self.count

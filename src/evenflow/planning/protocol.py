@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evenflow.model import InputError, RoutingTable
-from evenflow.model.validation import check_not_negative, check_whole
+from evenflow.model.validation import check_not_negative, check_one_each, check_whole
 
 F64 = npt.NDArray[np.float64]
 I32 = npt.NDArray[np.int32]
@@ -129,11 +129,7 @@ class Constraints:
         check_whole("the number of workers", self.workers, 1)
         check_not_negative("θmax", self.theta)
         check_whole("the routing table's limit", self.table_limit, 0)
-        if self.weights is not None:
-            if len(self.weights) != self.workers:
-                raise InputError(f"{self.workers} workers, but {len(self.weights)} weights")
-            if not all(0 < weight < np.inf for weight in self.weights):
-                raise InputError(f"weights must be finite and above 0, got {self.weights}")
+        check_one_each("workers", self.workers, "weights", self.weights)
 
     def shares(self) -> F64:
         """Each worker's part of the work, in all 1."""

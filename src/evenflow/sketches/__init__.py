@@ -4,9 +4,9 @@
 """
 
 from evenflow.model.discovery import Catalogue
-from evenflow.sketches.protocol import HotKeys, Sketch
+from evenflow.sketches.protocol import FrequentKeys, Sketch
 
 _CATALOGUE = Catalogue[Sketch]("sketch", __name__, plural="sketches")
 sketches, sketch_class, make = _CATALOGUE.all, _CATALOGUE.get, _CATALOGUE.make
 
-__all__ = ["HotKeys", "Sketch", "make", "sketch_class", "sketches"]
+__all__ = ["FrequentKeys", "Sketch", "make", "sketch_class", "sketches"]

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from evenflow.kernels.fingerprints import fingerprint
 from evenflow.model import InputError
-from evenflow.sketches.protocol import I64, U64, HotKeys, Sketch
+from evenflow.sketches.protocol import I64, U64, FrequentKeys, Sketch
 
 Keys: TypeAlias = pa.Array | pa.ChunkedArray | pa.RecordBatch | pa.Table
 
@@ -124,12 +124,12 @@ class NamedKeys:
         union._keep(union._tracked())
         return union
 
-    def _tracked(self) -> HotKeys:
+    def _tracked(self) -> FrequentKeys:
         """All tracked keys, in ascending order of fingerprint."""
         tracked = self.sketch.hot(self._state, 0.0)
         order = np.argsort(tracked.keys)
         keys, lower, upper, born = tracked
-        return HotKeys(keys[order], lower[order], upper[order], born[order])
+        return FrequentKeys(keys[order], lower[order], upper[order], born[order])
 
     def _places(self, prints: U64) -> tuple[I64, npt.NDArray[np.bool_]]:
         """Where each fingerprint lies among the named ones, and whether it does."""
@@ -139,7 +139,7 @@ class NamedKeys:
         known[inside] = self._prints[places[inside]] == prints[inside]
         return places, known
 
-    def _rename(self, tracked: HotKeys, column: Any, prints: U64) -> None:
+    def _rename(self, tracked: FrequentKeys, column: Any, prints: U64) -> None:
         """Take the values of new keys out of the batch, and forget those that went."""
         places, known = self._places(tracked.keys)
         rows = tracked.born[~known] - self._seen
@@ -147,7 +147,7 @@ class NamedKeys:
         if not inside.all() or (prints[rows] != tracked.keys[~known]).any():
             raise InputError(
                 f"the sketch {self.sketch!r} tracks keys whose `born` is not the position of their "
-                "message; see evenflow.sketches.protocol.HotKeys"
+                "message; see evenflow.sketches.protocol.FrequentKeys"
             )
         if column.type != self._values.type:
             column = column.cast(self._values.type)
@@ -157,7 +157,7 @@ class NamedKeys:
         self._values = pa.concat_arrays([self._values, *chunks]).take(pa.array(places))
         self._prints = tracked.keys
 
-    def _keep(self, tracked: HotKeys) -> None:
+    def _keep(self, tracked: FrequentKeys) -> None:
         """Forget the values of keys that are not tracked any more."""
         if not np.array_equal(tracked.keys, self._prints):
             places, _ = self._places(tracked.keys)

@@ -12,7 +12,7 @@ U64 = npt.NDArray[np.uint64]
 I64 = npt.NDArray[np.int64]
 
 
-class HotKeys(NamedTuple):
+class FrequentKeys(NamedTuple):
     """Keys with the bounds on their counts, most frequent first (by upper bound, then by key)."""
 
     keys: U64
@@ -47,7 +47,7 @@ class Sketch(Protocol):
         """(lower, upper) for each key, whether tracked or not."""
         ...
 
-    def hot(self, state: Any, share: float) -> HotKeys:
+    def hot(self, state: Any, share: float) -> FrequentKeys:
         """Every key whose upper bound is at least `share` of the total."""
         ...
 

@@ -11,7 +11,7 @@ import numpy as np
 from evenflow.kernels.hash_table import EMPTY, find, new_table, remove
 from evenflow.kernels.jit import inlined, kernel
 from evenflow.model.validation import check_whole
-from evenflow.sketches.protocol import I64, U64, HotKeys
+from evenflow.sketches.protocol import I64, U64, FrequentKeys
 from evenflow.sketches.tracked_keys import fill_table
 
 # What `numbers` holds: counters in use, aged total, messages seen, and the memory of the search for
@@ -106,28 +106,22 @@ class SpaceSaving:
         full = state.numbers[SIZE] == len(state.keys)
         return int(state.counts.min() if full else state.numbers[FLOOR])
 
-    def hot(self, state: State, share: float) -> HotKeys:
+    def hot(self, state: State, share: float) -> FrequentKeys:
         size = int(state.numbers[SIZE])
         slots = np.flatnonzero(state.counts[:size] >= share * self.total(state))
         slots = slots[np.lexsort((state.keys[slots], -state.counts[slots]))]
         upper = state.counts[slots]
-        return HotKeys(state.keys[slots], upper - state.errors[slots], upper, state.born[slots])
+        return FrequentKeys(
+            state.keys[slots], upper - state.errors[slots], upper, state.born[slots]
+        )
 
     def age(self, state: State) -> None:
         _age(state.counts, state.errors, state.numbers)
 
     def from_counts(self, keys: U64, counts: I64, total: int) -> State:
         """A sketch that knows these keys, most frequent first if there are too many of them."""
-        kept = np.lexsort((keys, -counts))[: self.capacity]
-        kept = kept[counts[kept] > 0]
-        state, size = self.start(), len(kept)
-        state.keys[:size], state.counts[:size] = keys[kept], counts[kept]
-        state.numbers[SIZE] = size
-        state.numbers[SEEN] = state.numbers[TOTAL] = total
-        if self.half_life is not None:
-            state.numbers[AGE_AT] = total + self.half_life
-        fill_table(state.table_keys, state.table_slots, state.keys[:size])
-        return state
+        some = counts > 0
+        return self._filled(keys[some], counts[some], counts[some], total, total)
 
     def merge(self, states: Sequence[State]) -> State:
         """The bounds of the union: where a key is untracked, its source's smallest count stands in.
@@ -142,20 +136,24 @@ class SpaceSaving:
             of_one = self.bounds(state, keys)
             lower += of_one[0]
             upper += of_one[1]
-        kept = np.lexsort((keys, -upper))[: self.capacity]
-        merged = self.start()
-        size = len(kept)
-        merged.keys[:size], merged.counts[:size] = keys[kept], upper[kept]
-        merged.errors[:size] = upper[kept] - lower[kept]
+        total, seen = (sum(int(s.numbers[i]) for s in states) for i in (TOTAL, SEEN))
+        merged = self._filled(keys, lower, upper, total, seen)
+        size = int(merged.numbers[SIZE])
         merged.born[:size] = -1
         merged.counts[size:] = merged.numbers[FLOOR] = sum(map(self._untracked, states))
-        merged.numbers[SIZE] = size
-        merged.numbers[TOTAL] = sum(int(s.numbers[TOTAL]) for s in states)
-        merged.numbers[SEEN] = sum(int(s.numbers[SEEN]) for s in states)
-        if self.half_life is not None:
-            merged.numbers[AGE_AT] = merged.numbers[SEEN] + self.half_life
-        fill_table(merged.table_keys, merged.table_slots, merged.keys[:size])
         return merged
+
+    def _filled(self, keys: U64, lower: I64, upper: I64, total: int, seen: int) -> State:
+        """A state of these keys, most frequent first if there are too many of them."""
+        kept = np.lexsort((keys, -upper))[: self.capacity]
+        state, size = self.start(), len(kept)
+        state.keys[:size], state.counts[:size] = keys[kept], upper[kept]
+        state.errors[:size] = upper[kept] - lower[kept]
+        state.numbers[SIZE], state.numbers[TOTAL], state.numbers[SEEN] = size, total, seen
+        if self.half_life is not None:
+            state.numbers[AGE_AT] = seen + self.half_life
+        fill_table(state.table_keys, state.table_slots, state.keys[:size])
+        return state
 
 
 @inlined

@@ -15,7 +15,7 @@ import numpy as np
 from evenflow.kernels.hash_table import EMPTY, find, new_table
 from evenflow.kernels.jit import kernel
 from evenflow.model import InputError
-from evenflow.sketches.protocol import I64, U64, HotKeys
+from evenflow.sketches.protocol import I64, U64, FrequentKeys
 
 # What `numbers` holds: tracked keys, aged total, messages seen, the most that a key may count
 # without being tracked (finished windows), and the messages of the unfinished window.
@@ -95,7 +95,7 @@ class TrackedKeys:
         _bounds(state, keys, lower, upper)
         return lower, upper
 
-    def hot(self, state: State, share: float) -> HotKeys:
+    def hot(self, state: State, share: float) -> FrequentKeys:
         """The tracked keys whose upper bound is at least `share` of the total."""
         if not 0 <= share <= 1:
             raise InputError(f"a share lies in 0..1, got {share}")
@@ -103,7 +103,7 @@ class TrackedKeys:
         upper = state.counts[:size] + state.slack[:size]
         slots = np.flatnonzero(upper >= share * int(state.numbers[TOTAL]))
         slots = slots[np.lexsort((state.keys[slots], -upper[slots]))]
-        return HotKeys(state.keys[slots], state.counts[slots], upper[slots], state.born[slots])
+        return FrequentKeys(state.keys[slots], state.counts[slots], upper[slots], state.born[slots])
 
 
 def united(states: Sequence[State]) -> State:
