@@ -41,7 +41,19 @@ def test_on_a_stationary_stream_no_key_moves_once_the_table_has_settled(seed, ro
     decisions = followed(Controller(), still, 220, rows, seed)
     changes = [i for i, decision in enumerate(decisions) if decision.table is not None]
     assert len(decisions) == 220
-    assert all(i < 20 for i in changes), f"changes after {changes}"
+    assert len(changes) <= 2
+    # A table has settled if it keeps every worker within θmax by the stream's own probabilities, not by
+    # what chance has shown of them. A small overload may take long to be certain of.
+    keys = next(iter(still.intervals())).copy()
+    table = RoutingTable()
+    for i in changes:
+        loads = np.bincount(
+            Owners(WORKERS, table=table.entries)(keys), still.probabilities(), WORKERS
+        )
+        overload = loads.max() * WORKERS - 1
+        assert overload > Replanning().theta, f"the table changed after {i} and had settled"
+        assert i < 20 or overload < 1.5 * Replanning().theta, f"{overload:.1%} until {i}"
+        table = decisions[i].table
 
 
 @pytest.mark.parametrize("seed", range(5))
