@@ -2,56 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
-import pyarrow as pa
-
 from evenflow.engine.job import Job
-from evenflow.engine.routing import fingerprints_of
-from evenflow.grouping.table import TableRouting
-from evenflow.model import KeyCounts, Plan
-from evenflow.model.owners import Owners
-from evenflow.planning import make_planner
-from evenflow.planning.choosing import choose
-from evenflow.planning.controller import Replanning
-from evenflow.planning.protocol import Constraints, Statistics
+from evenflow.engine.survey import SURVEYED, Survey, hot_keys, plan_for
+from evenflow.model import Plan
 from evenflow.spark.columns import quoted
+from evenflow.spark.execution import InPartition
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-_COUNTERS = 4096
-
-
-@dataclass(frozen=True)
-class Survey:
-    """A `mapInArrow` function: the most frequent keys of a partition, by SpaceSaving."""
-
-    key: tuple[str, ...]
-    capacity: int = _COUNTERS
-
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from evenflow.sketches.space_saving import SpaceSaving
-
-        sketch = SpaceSaving(self.capacity)
-        state = sketch.start()
-        rows = 0
-        for batch in batches:
-            sketch.update(state, fingerprints_of(batch, self.key))
-            rows += batch.num_rows
-        hot = sketch.hot(state, 0.0) if rows else None
-        keys = np.zeros(0, np.uint64) if hot is None else hot.keys
-        lower = np.zeros(0, np.int64) if hot is None else hot.lower
-        yield pa.record_batch(
-            {
-                "key": pa.array(np.append(keys, np.uint64(0)).view(np.int64)),
-                "rows": pa.array(np.append(lower, rows)),
-                "total": pa.array(np.arange(len(keys) + 1) == len(keys)),
-            }
-        )
 
 
 def survey_plan(df: DataFrame, job: Job, plan: Plan) -> Plan:
@@ -59,42 +19,8 @@ def survey_plan(df: DataFrame, job: Job, plan: Plan) -> Plan:
 
     A Spark job reads the key columns once, here.
     """
+    from pyspark.sql.pandas.types import from_arrow_schema
+
     keys = df.select(*(df[quoted(name)] for name in job.key))
-    found = keys.mapInArrow(Survey(job.key), "key long, rows long, total boolean").toArrow()
-    total = found.column("total").to_numpy(zero_copy_only=False)
-    rows = found.column("rows").to_numpy()
-    fingerprints, place = np.unique(
-        found.column("key").to_numpy()[~total].view(np.uint64), return_inverse=True
-    )
-    counts = np.bincount(place, rows[~total], len(fingerprints)).astype(np.int64)
-    top = np.argsort(-counts, kind="stable")[:1024]
-    hot = KeyCounts(
-        {int(fingerprints[i]): int(counts[i]) for i in top if counts[i]}, int(rows[total].sum())
-    )
-    if job.scheme is None:
-        choice = choose(job.work.mergeable, plan.partitions, hot)
-        plan = plan.followed_by(scheme=choice.scheme, reason=choice.reason, hot=hot)
-    return with_table(job, plan, hot) if plan.scheme == TableRouting.name else plan
-
-
-def with_table(job: Job, plan: Plan, hot: KeyCounts) -> Plan:
-    """The plan with a routing table that spreads the hot keys evenly; all others go by hash, and are
-    taken to be even.
-
-    The planner is the one that `replan` was given. Without it, the smallest table is chosen: there is
-    no state yet, so nothing is saved by leaving a key where it is.
-    """
-    keys = np.array(sorted(hot.counts), np.uint64)
-    costs = np.array([hot.counts[key] for key in keys.tolist()], np.float64)
-    home = Owners.of(plan)(keys)
-    limit = TableRouting().limit if job.scheme is None else job.scheme.limit  # type: ignore[attr-defined]
-    policy = job.replanning or Replanning(planner="min-table")
-    proposal = make_planner(policy.planner).plan(
-        Statistics(keys, costs, costs, home, home),
-        Constraints(plan.partitions, policy.theta, limit),
-    )
-    if proposal.table_size() > limit:
-        return plan
-    listed = f"{proposal.table_size()} hot keys in the routing table, by {policy.planner}"
-    reason = f"{plan.reason}; {listed}" if plan.reason else listed
-    return plan.followed_by(table=proposal.table(), reason=reason)
+    found = keys.mapInArrow(InPartition(Survey(job.key)), from_arrow_schema(SURVEYED)).toArrow()
+    return plan_for(job, plan, hot_keys(found))
