@@ -11,7 +11,7 @@ import pytest
 
 from evenflow import grouping, sketches
 from evenflow.model import InputError, discovery
-from evenflow.model.discovery import build, discover, look_up
+from evenflow.model.discovery import Catalogue, build, discover, look_up
 
 MODULE = '''
 from dataclasses import dataclass
@@ -89,6 +89,18 @@ def test_two_of_one_name_are_refused(package):
     add_file(package, "axe.py", MODULE.format(name="saw"))
     with pytest.raises(InputError, match=r"two tools are called 'saw': shelf.axe and shelf.saw"):
         discover("tools", package)
+
+
+def test_a_catalogue_finds_gets_and_makes_what_has_the_right_base(package):
+    add_file(package, "saw.py", MODULE.format(name="saw"))
+    add_file(package, "axe.py", MODULE.format(name="axe"))
+    tools = Catalogue("tool", package.__name__)
+    assert list(tools.all()) == ["axe", "saw"]
+    assert isinstance(tools.make("saw"), tools.get("saw"))
+    sharp = tools.get("saw")
+    assert Catalogue("tool", package.__name__, base=sharp).all() == {"saw": sharp}
+    with pytest.raises(InputError, match=r"no tool is called 'sew'; did you mean 'saw'\?"):
+        tools.make("sew")
 
 
 def test_an_unknown_name_gets_a_hint():
