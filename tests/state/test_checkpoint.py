@@ -22,8 +22,8 @@ from evenflow.state import (
     write_segment,
 )
 from evenflow.state.checkpoint import manifest_name
-from evenflow.state.journal import read_metrics
 from evenflow.state.manifest import dump, load, seal
+from evenflow.state.metrics import read_metrics
 from evenflow.state.verification import verify
 from evenflow.storage import MemoryStorage, storage_at
 from state_driver import commit_next, expected_state, start_driver

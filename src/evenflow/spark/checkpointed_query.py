@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evenflow.engine.loop import Loop, Metrics, Program
 from evenflow.model import InputError
 from evenflow.model.validation import check_whole
+from evenflow.spark.columns import is_connect
 from evenflow.spark.query import StreamingQuery
 from evenflow.spark.session import check_session
 from evenflow.spark.stopping import BatchGate, stoppable
 from evenflow.state.checkpoint import Checkpoint
-from evenflow.state.journal import drop_unfinished
+from evenflow.state.errors import explained
 from evenflow.storage.addresses import local_path
 
 if TYPE_CHECKING:
@@ -41,8 +43,8 @@ def start_checkpointed(
 ) -> StreamingQuery:
     """Start a streaming query whose state, plans and progress are in a checkpoint.
 
-    A query that finds a checkpoint goes on where it ended. Another query's checkpoint is refused, and so
-    is one that a running query holds.
+    A query that finds a checkpoint goes on where it ended. Another query's checkpoint is refused, and
+    so is one that a running query holds.
 
     Parameters:
         df: a streaming DataFrame.
@@ -76,7 +78,7 @@ def start_checkpointed(
         drop_unfinished(progress)
         loop = Loop(program(checkpoint), checkpoint, on_batch, keep)
         started: list[SparkStreamingQuery] = []
-        gate = None if _is_connect(df) else BatchGate()
+        gate = None if is_connect(df) else BatchGate()
         each = stoppable(loop, gate, lambda: started[0] if started else None)
         writer = df.writeStream.foreachBatch(each).option("checkpointLocation", str(progress))
         if name is not None:
@@ -94,7 +96,13 @@ def start_checkpointed(
         raise
 
 
-def _is_connect(df: DataFrame) -> bool:
-    from pyspark.sql.utils import is_remote
+def drop_unfinished(spark_checkpoint: Path) -> None:
+    """Delete what a killed driver has left half written in Spark's own logs.
 
-    return is_remote() or "connect" in type(df).__module__
+    Spark ignores such files, but for one case: before the first batch it refuses to start unless the
+    logs are empty, whatever lies in them.
+    """
+    for log in ("offsets", "commits"):
+        for file in (spark_checkpoint / log).glob(".*.tmp*"):
+            with explained("delete", file):
+                file.unlink(missing_ok=True)

@@ -2,23 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from evenflow.model.plan import Plan
 from evenflow.state.checkpoint import content_of
 from evenflow.state.errors import explained
 from evenflow.state.manifest import seal, unseal
-from evenflow.state.metrics import read_metrics
 from evenflow.storage import Storage
-
-__all__ = [
-    "drop_unfinished",
-    "fixed_plan",
-    "forget_plans",
-    "read_metrics",
-    "request_partitions",
-    "requested_partitions",
-]
 
 PLANS = "plans/"
 PARTITIONS = "partitions.json"
@@ -73,15 +61,3 @@ def requested_partitions(storage: Storage, started_with: int) -> int:
             return started_with
     request = unseal(content, storage.where(PARTITIONS))
     return int(request["partitions"]) if request["instead_of"] == started_with else started_with
-
-
-def drop_unfinished(spark_checkpoint: Path) -> None:
-    """Delete what a killed driver has left half written in Spark's own logs.
-
-    Spark ignores such files, but for one case: before the first batch it refuses to start unless the
-    logs are empty, whatever lies in them.
-    """
-    for log in ("offsets", "commits"):
-        for file in (spark_checkpoint / log).glob(".*.tmp*"):
-            with explained("delete", file):
-                file.unlink(missing_ok=True)

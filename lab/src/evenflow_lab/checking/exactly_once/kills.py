@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from evenflow.state.journal import read_metrics
+from evenflow.state.metrics import read_metrics
 from evenflow_lab.checking.exactly_once.processes import Driver, names_in, wait_for
 from evenflow_lab.checking.exactly_once.stream import add_files, check_all
 
