@@ -72,8 +72,10 @@ bench: java ## ratios, measured within one run; an hour, mostly for `bench spark
 	$(BIN)/evenflow bench drift
 	$(BIN)/evenflow bench spark
 
-docs: $(READY) ## the reference pages, made from the docstrings, into docs/reference/
+docs: $(READY) ## the site, into out/site, from docs/*.md and the docstrings; warnings are errors
 	$(BIN)/python docs/build.py
+	$(BIN)/sphinx-build -E -W --keep-going -q -b html docs out/site
+	@echo "out/site/index.html"
 
 lock: $(READY) ## choose new versions within pyproject.toml's bounds
 	$(BIN)/python -m venv $(VENV)/lock && $(VENV)/lock/bin/pip install --quiet uv
