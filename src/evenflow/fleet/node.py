@@ -251,7 +251,7 @@ class Node:
 
 
 def _listener(progressed: Callable[[Any], object]) -> Any:
-    from pyspark.sql.streaming import StreamingQueryListener
+    from pyspark.sql.streaming.listener import StreamingQueryListener
 
     class Listener(StreamingQueryListener):  # type: ignore[misc]
         def onQueryStarted(self, event: Any) -> None:

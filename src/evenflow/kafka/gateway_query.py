@@ -58,13 +58,13 @@ class Selection:
     def df(self) -> DataFrame:
         """The answer."""
         with _without_ansi(self.session):
-            return self.session.sql(f"select * from {self.source}", **self.frames)
+            return self.session.sql(f"select * from {self.source}", args=None, **self.frames)
 
 
 @contextmanager
 def _without_ansi(session: SparkSession) -> Iterator[None]:
     """Without ANSI mode, which counts when an expression is put into a DataFrame."""
-    ansi = session.conf.get("spark.sql.ansi.enabled")
+    ansi = session.conf.get("spark.sql.ansi.enabled") or "true"
     session.conf.set("spark.sql.ansi.enabled", "false")
     try:
         yield
