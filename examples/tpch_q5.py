@@ -21,8 +21,9 @@ import sysconfig
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -31,9 +32,8 @@ import pyarrow.parquet as pq
 import evenflow as ef
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
-    from evenflow.spark.keyed import Keyed
+    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 TABLES = ("customer", "orders", "lineitem", "supplier", "nation", "region")
 MINUTE = 60_000_000
@@ -142,56 +142,70 @@ def with_nation(spark: SparkSession, pairs: DataFrame, fixed: Path) -> DataFrame
     )
 
 
-def _equal(a: str, b: str):
+def _equal(a: str, b: str) -> Column:
     from pyspark.sql import functions as F
 
     return F.col(a) == F.col(b)
 
 
-def stream(spark: SparkSession, path: Path, schema: object, files: int) -> DataFrame:
-    """So many files a micro-batch."""
+def stream(spark: SparkSession, path: Path, schema: StructType | str, files: int) -> DataFrame:
+    """So many files per micro-batch."""
     reader = spark.readStream.schema(schema).option("maxFilesPerTrigger", files)
     return reader.parquet(str(path))
 
 
 def orders_with_items(
-    spark: SparkSession, streams: Streams, where: Callable[[pa.Table], pa.Array] | None = None
-) -> Keyed:
-    """Every order with its line items, in a window join; one file of each stream a micro-batch."""
-    orders, items = (spark.read.parquet(str(p)).schema for p in (streams.orders, streams.items))
-    return ef.keyed(stream(spark, streams.orders, orders, 1), key="id").window_join(
-        ef.keyed(with_revenue(stream(spark, streams.items, items, 1)), key="order"),
-        time="ts",
-        within=WITHIN,
-        delay=DELAY,
-        where=where,
+    spark: SparkSession,
+    streams: Streams,
+    balanced: Callable[[ef.Keyed], ef.Keyed],
+    where: Callable[[pa.Table], pa.Array] | None = None,
+) -> ef.BalancedDataFrame:
+    """Every order with its line items, in an interval join; one file of each stream per micro-batch."""
+    schemas = (spark.read.parquet(str(p)).schema for p in (streams.orders, streams.items))
+    orders, items = (
+        stream(spark, path, schema, 1).withWatermark("ts", DELAY)
+        for path, schema in zip((streams.orders, streams.items), schemas, strict=True)
+    )
+    return balanced(ef.keyed(orders, "id")).intervalJoin(
+        ef.keyed(with_revenue(items), "order"), time="ts", within=WITHIN, where=where
     )
 
 
 def run_continuously(
-    spark: SparkSession, streams: Streams, directory: Path, workers: int = 4
+    spark: SparkSession, streams: Streams, directory: Path, partitions: int = 4
 ) -> pa.Table:
-    """The query as two streaming queries, the second on what the first puts out; the revenue of every
-    nation and window, as it was put out last."""
-    pairs = orders_with_items(spark, streams).balance("key", workers=workers)
-    joined = pairs.start(
-        directory / "join", ef.sinks.parquet(directory / "pairs"), available_now=True
+    """The query as two streaming queries, the second on the first one's output; the revenue of every
+    nation and window, as it was last written."""
+    pairs = orders_with_items(spark, streams, lambda keyed: keyed.balance("key", partitions))
+    joined = (
+        pairs.writeStream.option("checkpointLocation", directory / "join")
+        .trigger(availableNow=True)
+        .start(directory / "pairs")
     )
-    joined.wait()
-    found = stream(spark, directory / "pairs", PAIRS, 2 * workers)
-    sink = ef.sinks.memory()
+    joined.awaitTermination()
+    found = stream(spark, directory / "pairs", PAIRS, 2 * partitions)
+    newest: dict[tuple[str, str], dict[str, Any]] = {}
+
+    def keep(rows: DataFrame, batch: int) -> None:
+        for row in rows.toArrow().to_pylist():
+            newest[row["nation"], str(row["window"])] = row
+
     revenue = (
-        ef.keyed(with_nation(spark, found, streams.fixed), key="nation")
-        .window("ts", *WINDOW, delay="20 minutes")
-        .balance("auto", workers=workers)
-        .aggregate(revenue=ef.sum("revenue"))
-        .start(directory / "revenue", sink, available_now=True)
+        ef.keyed(with_nation(spark, found, streams.fixed), "nation")
+        .withWatermark("ts", "20 minutes")
+        .window("ts", *WINDOW)
+        .balance("auto", partitions)
+        .agg(revenue=ef.sum("revenue"))
+        .writeStream.foreachBatch(keep)
+        .option("checkpointLocation", directory / "revenue")
+        .trigger(availableNow=True)
+        .start()
     )
-    revenue.wait()
+    revenue.awaitTermination()
     late = sum(m["late_rows"] for query in (joined, revenue) for m in query.metrics())
     if late:
         print(f"{late} rows came too late and were dropped", file=sys.stderr)
-    return sink.latest("nation", "window_end")
+    return pa.Table.from_pylist(list(newest.values()))
 
 
 def run_at_once(spark: SparkSession, streams: Streams) -> pa.Table:
@@ -208,23 +222,21 @@ def run_at_once(spark: SparkSession, streams: Streams) -> pa.Table:
         f"abs(unix_micros(left_ts) - unix_micros(right_ts)) <= {10 * MINUTE}"
     )
     rows = with_nation(spark, pairs, streams.fixed)
-    windows = rows.groupBy("nation", F.window("ts", *WINDOW)).agg(F.sum("revenue").alias("revenue"))
-    return windows.selectExpr(
-        "nation", "window.start AS window_start", "window.end AS window_end", "revenue"
-    ).toArrow()
+    windows = rows.groupBy("nation", F.window("ts", *WINDOW))
+    return windows.agg(F.sum("revenue").alias("revenue")).toArrow()
 
 
-def answers(table: pa.Table) -> list[tuple]:
+def answers(table: pa.Table) -> list[tuple[str, str, Decimal]]:
     """(nation, end of the window, revenue), in order."""
     rows = table.to_pylist()
-    return sorted((r["nation"], r["window_end"].isoformat()[:19], r["revenue"]) for r in rows)
+    return sorted((r["nation"], r["window"]["end"].isoformat()[:19], r["revenue"]) for r in rows)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--scale", type=float, default=0.01, help="TPC-H's scale factor")
     parser.add_argument("--intervals", type=int, default=6, help="of ten minutes each")
-    parser.add_argument("--workers", type=int, default=4)
+    parser.add_argument("--partitions", type=int, default=4)
     options = parser.parse_args()
     from evenflow.spark.session import local_session
 
@@ -232,7 +244,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         directory = Path(folder)
         streams = make_streams(directory, options.scale, options.intervals)
-        found = answers(run_continuously(spark, streams, directory, options.workers))
+        found = answers(run_continuously(spark, streams, directory, options.partitions))
         expected = answers(run_at_once(spark, streams))
     for nation, end, revenue in found:
         print(f"{nation:<12} until {end}  {revenue:>18,}")

@@ -1,7 +1,7 @@
 """Queries of a fleet: a function that starts a streaming query on the session it is given.
 
 `counted` is a query of Evenflow, `totals` one of Spark's own. Both read the files of a directory, take
-their time for every row (a worker sleeps, so that one machine stands in for several), and keep sums.
+their time for every row (a task sleeps, so that one machine stands in for several), and keep sums.
 """
 
 from __future__ import annotations
@@ -33,10 +33,13 @@ def counted(
 
     work = ServiceTime(Aggregates(rows=ef.count(), total=ef.sum("value")), service)
     return (
-        ef.keyed(_rows(spark, source), key="key")
-        .balance("key", workers=1)
+        ef.keyed(_rows(spark, source), "key")
+        .balance("key", partitions=1)
         .apply(work)
-        .start(checkpoint, ef.sinks.parquet(output), every=every)
+        .writeStream.format("parquet")
+        .option("checkpointLocation", checkpoint)
+        .trigger(processingTime=every)
+        .start(output)
     )
 
 

@@ -71,12 +71,14 @@ def test_keyed_work_over_connect(connect, tmp_path):
     printed = connect(f"""
         from pathlib import Path
 
+        from pyspark.sql import functions as F
+
         import evenflow as ef
 
         rows = [("hot" if i % 3 else f"key {{i % 7}}", i) for i in range(300)]
         df = spark.createDataFrame(rows, "key string, value long")
-        work = ef.keyed(df, key="key").balance("d-choices", workers=3)
-        batch = work.aggregate(n=ef.count(), total=ef.sum("value")).to_df()
+        work = ef.keyed(df, F.col("key")).balance("d-choices", partitions=3)
+        batch = work.agg(n=ef.count(), total=ef.sum(F.col("value") + 0))
         wanted = sorted(map(tuple, df.groupBy("key").agg({{"*": "count", "value": "sum"}}).collect()))
         assert sorted(map(tuple, batch.collect())) == wanted
 
@@ -84,12 +86,15 @@ def test_keyed_work_over_connect(connect, tmp_path):
         df.repartition(3).write.parquet(source)
         stream = spark.readStream.schema(df.schema).option("maxFilesPerTrigger", 1).parquet(source)
         query = (
-            ef.keyed(stream, key="key")
-            .balance("auto", workers=3)
-            .aggregate(n=ef.count(), total=ef.sum("value"))
-            .start({str(tmp_path / "ckpt")!r}, ef.sinks.parquet(out), available_now=True)
+            ef.keyed(stream, "key")
+            .balance("auto", partitions=3)
+            .agg(n=ef.count(), total=ef.sum("value"))
+            .writeStream.option("checkpointLocation", {str(tmp_path / "ckpt")!r})
+            .trigger(availableNow=True)
+            .start(out)
         )
-        assert query.wait(300)
+        assert query.awaitTermination(300)
+        query.stop()
         newest = spark.read.parquet(out).groupBy("key").agg({{"n": "max", "total": "max"}})
         assert sorted(map(tuple, newest.collect())) == wanted
         print([m["batch"] for m in query.metrics()])

@@ -14,7 +14,6 @@ from typer.testing import CliRunner
 
 import evenflow as ef
 from evenflow.cli.app import app
-from evenflow.spark.query import QueryFailed
 from evenflow.state.checkpoint import Checkpoint
 from evenflow_lab.checking.exactly_once.driver import FAILED
 from evenflow_lab.checking.exactly_once.kills import run_and_kill
@@ -40,16 +39,15 @@ class Place:
         self.evenflow = self.checkpoint / "evenflow"
         self.here = (self.files, self.checkpoint, self.output)
 
-    def keyed(self, spark, scheme="d-choices", workers=3):
-        reader = spark.readStream.schema(SPARK_SCHEMA).option("maxFilesPerTrigger", 1)
-        rows = ef.keyed(reader.parquet(str(self.files)), key="page")
-        return rows.balance(scheme, workers=workers).aggregate(**aggregates())
-
-    def run(self, spark, scheme="d-choices", workers=3, sink=None):
+    def run(self, spark, scheme="d-choices", partitions=3, take=None):
         """All files that are there, in this process."""
-        sink = sink or ef.sinks.parquet(self.output)
-        query = self.keyed(spark, scheme, workers)
-        assert query.start(self.checkpoint, sink, available_now=True).wait(600)
+        reader = spark.readStream.schema(SPARK_SCHEMA).option("maxFilesPerTrigger", 1)
+        rows = ef.keyed(reader.parquet(str(self.files)), "page")
+        result = rows.balance(scheme, partitions=partitions).agg(**aggregates())
+        writer = result.writeStream.option("checkpointLocation", self.checkpoint)
+        if take is not None:
+            writer.foreachBatch(take)
+        assert writer.trigger(availableNow=True).start(self.output).awaitTermination(600)
 
     def check(self):
         return check_all(*self.here)
@@ -64,8 +62,8 @@ def place(tmp_path):
 
 
 def test_a_killed_driver_loses_nothing_and_does_nothing_twice(tmp_path):
-    """At every moment of a batch and at random ones; each driver has another scheme and other workers
-    than the one before, and keys move between them. `EVENFLOW_KILLS` says how many times."""
+    """At every moment of a batch and at random ones; each driver has another scheme and other
+    partitions than the one before, and keys move between them. `EVENFLOW_KILLS` says how many times."""
     kills = int(os.environ.get("EVENFLOW_KILLS", "8"))
     schemes = ("table", "auto", "d-choices", "table", "key")
     told = run_and_kill(tmp_path, kills, schemes, seed=kills, say=print)
@@ -183,7 +181,7 @@ def _repeated_stages(events):
 
 
 def test_a_batch_that_is_run_again_has_the_same_number_plan_and_rows(spark, place):
-    """A sink that fails halfway in batch 2; then a driver with another scheme and other workers."""
+    """A sink that fails halfway in batch 2; then a driver with another scheme and other partitions."""
     add_files(place.files, 0, 4, seed=6)
     taken = {}
 
@@ -196,15 +194,14 @@ def test_a_batch_that_is_run_again_has_the_same_number_plan_and_rows(spark, plac
         assert taken.get(batch) is None, "handed over again after it was committed"
         taken[batch] = rows
 
-    sink = ef.sinks.foreach_batch(take)
-    with pytest.raises(QueryFailed, match="the disk is gone"):
-        place.run(spark, "d-choices", 3, sink)
+    with pytest.raises(ef.QueryFailed, match="the disk is gone"):
+        place.run(spark, "d-choices", 3, take)
     fixed = (place.evenflow / "plans" / "0000000002.json").read_bytes()
     assert Checkpoint.open(place.checkpoint).last().batch == 1
-    place.run(spark, "key", 2, sink)
+    place.run(spark, "key", 2, take)
     assert (place.evenflow / "plans" / "0000000002.json").read_bytes() == fixed
     assert rows_of(taken[2]) == rows_of(taken[2, "first"])
-    schemes = [(m["scheme"], len(m["owners"])) for m in ef.read_metrics(place.checkpoint)]
+    schemes = [(m["scheme"], len(m["state"])) for m in ef.read_metrics(place.checkpoint)]
     assert schemes == [("d-choices", 3)] * 3 + [("key", 2)]
     truth = Truth()
     for batch in range(4):
@@ -217,7 +214,7 @@ def test_the_output_of_another_query_is_not_taken_for_ones_own(spark, place):
     add_files(place.files, 0, 1, seed=7)
     place.run(spark)
     shutil.rmtree(place.checkpoint)
-    with pytest.raises((ef.InputError, QueryFailed), match="another query"):
+    with pytest.raises((ef.InputError, ef.QueryFailed), match="another query"):
         place.run(spark)
 
 
@@ -235,11 +232,13 @@ def test_hostile_keys_stay_text(spark, place, scheme):
     assert place.check() == 2
     read = spark.read.parquet(str(place.output)).where("batch = 1").drop("batch").toArrow()
     assert rows_of(read) == truth.rows()
-    text = (place.evenflow / "metrics.jsonl").read_text(encoding="utf-8")
-    assert all(character.isprintable() or character == "\n" for character in text)
-    assert len(text.splitlines()) == len(text.split("\n")) - 1 == 2
-    hot = [json.loads(line)["hot_keys"] for line in text.splitlines()]
-    assert {json.loads(key["key"])[0] for key in hot[0]} <= {None, *HOSTILE}
+    files = sorted((place.evenflow / "metrics").iterdir())
+    assert len(files) == 2
+    for file in files:
+        text = file.read_text(encoding="utf-8")
+        assert all(character.isprintable() for character in text)
+        hot = json.loads(text)["hot_keys"]
+        assert {json.loads(key["key"])[0] for key in hot} <= {None, *HOSTILE}
 
 
 # --- disks ---------------------------------------------------------------------------------------
@@ -247,7 +246,7 @@ def test_hostile_keys_stay_text(spark, place, scheme):
 
 def test_a_flipped_byte_in_a_segment_stops_the_query_and_is_named(spark, place):
     add_files(place.files, 0, 2, seed=8)
-    place.run(spark, "key", workers=1)
+    place.run(spark, "key", partitions=1)
     add_files(place.files, 2, 3, seed=8)
     (segment,) = Checkpoint.open(place.checkpoint).last().segments
     file = place.evenflow / "segments" / segment.file
@@ -255,13 +254,13 @@ def test_a_flipped_byte_in_a_segment_stops_the_query_and_is_named(spark, place):
     broken = bytearray(whole)
     broken[len(whole) // 2] ^= 16
     file.write_bytes(broken)
-    with pytest.raises(QueryFailed, match=f"{segment.file} is damaged.*backup"):
-        place.run(spark, "key", workers=1)
+    with pytest.raises(ef.QueryFailed, match=f"{segment.file} is damaged.*backup"):
+        place.run(spark, "key", partitions=1)
     told = CliRunner().invoke(app, ["state", "verify", str(place.checkpoint)])
     assert told.exit_code == 1
     assert segment.file in told.output.replace("\n", "")
     file.write_bytes(whole)
-    place.run(spark, "key", workers=1)
+    place.run(spark, "key", partitions=1)
     assert place.check() == 3
 
 
@@ -292,14 +291,14 @@ def _as_anybody():
 def test_a_full_disk_stops_the_query_which_then_resumes(spark, place):
     """No file may grow beyond a megabyte, which the state does and a batch's rows do not."""
     add_files(place.files, 0, 6, seed=10, rows=8000, keys=100_000)
-    with Driver(*place.here, "--scheme", "key", "--workers", 1, before=_small_disk) as driver:
+    with Driver(*place.here, "--scheme", "key", "--partitions", 1, before=_small_disk) as driver:
         code, said = driver.wait()
     assert code == FAILED, said
     assert f"cannot write {place.evenflow / 'segments'}" in said
     assert "make room there" in said
     committed = Checkpoint.open(place.checkpoint).last().batch
     assert committed < 5
-    place.run(spark, "key", workers=1)
+    place.run(spark, "key", partitions=1)
     assert place.check() == 6
 
 

@@ -13,14 +13,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import evenflow as ef
-from evenflow.engine.job import FINGERPRINT, WORKER
+from evenflow.engine.layout import FINGERPRINT, PARTITION
 from evenflow.engine.plans import first_plan
+from evenflow.engine.program import Stages
 from evenflow.engine.routing import Route, Router
 from evenflow.grouping import make, schemes
 from evenflow.model import KeyCounts, Workers
 from evenflow.operators import Aggregates, NaiveBayes, on_table
 from evenflow.simulator.sources import Sources
-from evenflow.spark.control_loop import worked
+from evenflow.spark.execution import InPartition, frame_of
+from evenflow.spark.sinks import MemorySink
+from streaming import run, start
 
 F = pytest.importorskip("pyspark.sql.functions")
 
@@ -94,10 +97,9 @@ def test_batch_gives_the_same_answer_as_spark(spark, scheme):
     df = in_spark(spark, rows_of(1)).cache()
     for key in (["word"], ["number", "word"], ["rare"]):
         found = (
-            ef.keyed(df, key=key)
-            .balance(scheme, workers=4)
-            .aggregate(**{name: aggregate for name, (aggregate, _) in AGGREGATES.items()})
-            .to_df()
+            ef.keyed(df, key)
+            .balance(scheme, partitions=4)
+            .agg(**{name: aggregate for name, (aggregate, _) in AGGREGATES.items()})
         )
         assert answers(found) == answers(spark_answer(df, key))
 
@@ -105,7 +107,7 @@ def test_batch_gives_the_same_answer_as_spark(spark, scheme):
 @pytest.mark.parametrize("rows", [0, 1], ids=["no rows", "one row"])
 def test_hardly_any_rows(spark, rows):
     df = in_spark(spark, rows_of(1).slice(0, rows))
-    found = ef.keyed(df, key="word").balance("d-choices", workers=3).aggregate(n=ef.count()).to_df()
+    found = ef.keyed(df, "word").balance("d-choices", partitions=3).agg(n=ef.count())
     assert [row.n for row in found.collect()] == [1] * rows
 
 
@@ -199,17 +201,12 @@ def test_stream_gives_the_same_answer_as_all_at_once(spark, tmp_path, scheme):
     compared with Spark, everything with the operator on the whole table."""
     table = all_rows(2, 600)
     stream = stream_of(spark, tmp_path / "in", table, 20)
-    sink = ef.sinks.memory()
+    sink = MemorySink()
     seen = []
     if scheme == "consistent":
         scheme = ef.grouping.make(scheme, virtual=3)  # each is a task, in every batch
-    query = (
-        ef.keyed(stream, key=["word", "number"])
-        .balance(scheme, workers=3)
-        .apply(EVERYTHING)
-        .start(tmp_path / "ckpt", sink, available_now=True, on_batch=seen.append)
-    )
-    assert query.wait(300)
+    result = ef.keyed(stream, "word", "number").balance(scheme, partitions=3).apply(EVERYTHING)
+    query = run(result, tmp_path / "ckpt", sink, on_batch=seen.append)
     found = sink.latest("word", "number")
     at_once = on_table(EVERYTHING, table, ["word", "number"])
     assert texts(found.to_pylist()) == texts(at_once.to_pylist())
@@ -235,19 +232,18 @@ values = st.one_of(st.none(), st.floats(width=32), st.just(-0.0))
 @given(
     rows=st.lists(st.tuples(keys, values), max_size=60),
     scheme=st.sampled_from([*ALL, "auto"]),
-    workers=st.integers(1, 5),
+    partitions=st.integers(1, 5),
 )
-def test_any_rows_under_any_scheme(spark, rows, scheme, workers):
+def test_any_rows_under_any_scheme(spark, rows, scheme, partitions):
     table = pa.table(
         [pa.array([k for k, _ in rows], pa.string()), pa.array([v for _, v in rows], pa.float64())],
         names=["key", "value"],
     )
     df = in_spark(spark, table)
     found = (
-        ef.keyed(df, key=["key", "value"])
-        .balance(scheme, workers=workers)
-        .aggregate(n=ef.count(), least=ef.min("key"), most=ef.max("value"))
-        .to_df()
+        ef.keyed(df, ["key", "value"])
+        .balance(scheme, partitions=partitions)
+        .agg(n=ef.count(), least=ef.min("key"), most=ef.max("value"))
     )
     theirs = df.groupBy("key", "value").agg(
         F.count("*").alias("n"), F.min("key").alias("least"), F.max("value").alias("most")
@@ -258,12 +254,13 @@ def test_any_rows_under_any_scheme(spark, rows, scheme, workers):
 @pytest.mark.parametrize(
     "scheme", ["d-choices", "w-choices", "partial-key", "key", "random-choices"]
 )
-def test_spark_and_simulator_assign_the_same_workers(spark, scheme):
+def test_spark_and_simulator_assign_the_same_partitions(spark, scheme):
     """Parity: on the same partitions and seed."""
     df = in_spark(spark, rows_of(3, 4000), partitions=4).cache()
     chosen = make(scheme)
     route = Route(chosen, 7, 5, ("word",), first_plan(_job(df, scheme)).hot)
-    routed = df.select("word").mapInArrow(route, f"{WORKER} int, {FINGERPRINT} long, word string")
+    schema = f"{PARTITION} int, {FINGERPRINT} long, word string"
+    routed = df.select("word").mapInArrow(InPartition(route), schema)
     rows = routed.withColumn("p", F.spark_partition_id()).toArrow().to_pandas()
     parts = [rows[rows["p"] == p] for p in range(4)]
     m = min(map(len, parts))
@@ -271,12 +268,13 @@ def test_spark_and_simulator_assign_the_same_workers(spark, scheme):
     # The simulator deals message i to source i mod 4: so the partitions are shuffled together.
     keys = np.stack([part[FINGERPRINT].to_numpy()[:m] for part in parts], axis=1).ravel()
     simulated = Sources(chosen, Workers.numbered(7), 4, 5).route(keys.view(np.uint64))
-    on_spark = np.stack([part[WORKER].to_numpy()[:m] for part in parts], axis=1).ravel()
+    on_spark = np.stack([part[PARTITION].to_numpy()[:m] for part in parts], axis=1).ravel()
     assert simulated.tolist() == on_spark.tolist()
 
 
 def _job(df, scheme):
-    return ef.keyed(df, key="word").balance(scheme, workers=7).aggregate(n=ef.count()).job()
+    keyed = ef.keyed(df, "word").balance(scheme, partitions=7)
+    return keyed._job(keyed._work(Aggregates(n=ef.count())))
 
 
 def test_a_router_is_a_pure_function_of_its_partition():
@@ -312,81 +310,75 @@ class Last(ef.Operator):
 
 def test_an_operator_without_merge_is_refused_before_spark_starts(spark):
     df = spark.range(1).withColumnRenamed("id", "value")
-    with pytest.raises(ef.InputError, match=r"no `merge`.*use key or table"):
-        ef.keyed(df, key="value").balance("w-choices").apply(Last())
-    with pytest.raises(ef.InputError, match="use key or table"):
-        ef.keyed(df, key="value").apply(Last()).balance("w-choices")
+    with pytest.raises(ef.InputError, match=r"Last has no `merge`.*use key or table"):
+        ef.keyed(df, "value").balance("w-choices").apply(Last())
 
 
-def test_an_operator_without_merge_has_its_state_on_one_worker(spark, tmp_path):
+def test_an_operator_without_merge_has_its_state_in_one_partition(spark, tmp_path):
     table = pa.table({"k": [i % 5 for i in range(100)], "value": list(range(100))})
     stream = stream_of(spark, tmp_path / "in", table, 10)
-    sink = ef.sinks.memory()
-    query = ef.keyed(stream, key="k").apply(Last())
-    assert query.start(tmp_path / "ckpt", sink, available_now=True).wait(300)
+    sink = MemorySink()
+    run(ef.keyed(stream, "k").apply(Last()), tmp_path / "ckpt", sink)
     rows = {row["k"]: (row["value"], row["rows"]) for row in sink.latest("k").to_pylist()}
     assert {k: n for k, (_, n) in rows.items()} == dict.fromkeys(range(5), 20)
 
 
-def test_bad_requests_are_refused_with_a_sentence(spark, tmp_path):
+def test_bad_requests_are_refused_with_a_sentence(spark):
     df = spark.createDataFrame(rows_of(1, 10))
+    keyed = ef.keyed(df, "word")
     for attempt, message in [
-        (lambda: ef.keyed(df, key="wrod"), "did you mean 'word'"),
-        (lambda: ef.keyed(df, key=[]), "name of a column"),
-        (lambda: ef.keyed(df, key="word").balance("w-choice"), "did you mean 'w-choices'"),
-        (lambda: ef.keyed(df, key="word").balance("key", workers=0), "at least 1"),
-        (lambda: ef.keyed(df, key="word").to_df(), "aggregate"),
-        (lambda: ef.keyed(df, key="word").aggregate(word=ef.count()).to_df(), "two columns 'word'"),
-        (lambda: ef.keyed(df, key="word").aggregate(n=ef.sum("vale")).to_df(), "vale"),
-        (lambda: ef.keyed(df, key="word").aggregate(n=ef.sum("word")).to_df(), "word"),
-        (
-            lambda: (
-                ef.keyed(df, key="word").aggregate(n=ef.count()).start(tmp_path, ef.sinks.memory())
-            ),
-            "no stream",
-        ),
+        (lambda: keyed.balance("w-choice"), "did you mean 'w-choices'"),
+        (lambda: keyed.balance("key", partitions=0), "at least 1"),
+        (lambda: keyed.balance(ef.grouping.DChoices(), epsilon=0.1), "already has its parameters"),
+        (lambda: keyed.agg(), "no aggregate"),
+        (lambda: keyed.agg(F.count("*")), "give every aggregate a name"),
+        (lambda: keyed.agg(n="value"), "is not an aggregate"),
+        (lambda: keyed.agg(word=ef.count()), "two columns 'word'"),
+        (lambda: keyed.agg(n=ef.sum("vale")), "did you mean 'value'"),
+        (lambda: keyed.agg(n=ef.sum("word")), "word"),
+        (lambda: keyed.apply(len), "PerKey"),
     ]:
         with pytest.raises(ef.InputError, match=message):
             attempt()
 
 
-def test_a_changed_operator_or_key_is_refused_and_a_changed_worker_count_is_carried_over(
+def test_a_changed_operator_or_key_is_refused_and_other_partitions_are_carried_over(
     spark, tmp_path
 ):
     table = rows_of(5, 600)
     stream = stream_of(spark, tmp_path / "in", table.slice(0, 300), 3)
-    counted = ef.keyed(stream, key="word").balance("key", workers=3).aggregate(n=ef.count())
-    sink = ef.sinks.memory()
-    assert counted.start(tmp_path / "ckpt", sink, available_now=True).wait(300)
-    summed = ef.keyed(stream, key="word").aggregate(n=ef.sum("value"))
-    with pytest.raises(ef.InputError, match="another computation"):
-        summed.start(tmp_path / "ckpt", sink, available_now=True)
-    with pytest.raises(ef.InputError, match="another computation"):
-        ef.keyed(stream, key="rare").aggregate(n=ef.count()).start(tmp_path / "ckpt", sink)
+    sink, checkpoint = MemorySink(), tmp_path / "ckpt"
+
+    def count(scheme, partitions):
+        keyed = ef.keyed(stream, "word").balance(scheme, partitions=partitions)
+        run(keyed.agg(n=ef.count()), checkpoint, sink)
+
+    count("key", 3)
+    for other in (
+        ef.keyed(stream, "word").agg(n=ef.sum("value")),
+        ef.keyed(stream, "rare").agg(n=ef.count()),
+    ):
+        with pytest.raises(ef.InputError, match="another computation"):
+            start(other, checkpoint, sink)
     pq.write_table(table.slice(300), tmp_path / "in" / "more.parquet")
-    for workers, scheme in [(5, "key"), (2, "w-choices")]:
-        wider = counted.balance(scheme, workers=workers)
-        assert wider.start(tmp_path / "ckpt", sink, available_now=True).wait(300)
+    for partitions, scheme in [(5, "key"), (2, "w-choices")]:
+        count(scheme, partitions)
         pq.write_table(table.slice(0, 100), tmp_path / "in" / f"{scheme}.parquet")
-    assert (
-        counted.balance("key", workers=4)
-        .start(tmp_path / "ckpt", sink, available_now=True)
-        .wait(300)
-    )
+    count("key", 4)
     whole = pa.concat_tables([table, table.slice(0, 100), table.slice(0, 100)])
     expected = spark.createDataFrame(whole).groupBy("word").count()
     assert answers(spark.createDataFrame(sink.latest("word"))) == answers(expected)
-    assert [m["epoch"] for m in ef.read_metrics(tmp_path / "ckpt")][-1] == 3
+    assert [m["epoch"] for m in ef.read_metrics(checkpoint)][-1] == 3
 
 
 def test_two_queries_cannot_share_a_checkpoint(spark, tmp_path):
     stream = stream_of(spark, tmp_path / "in", rows_of(6, 100), 3)
-    query = ef.keyed(stream, key="word").aggregate(n=ef.count())
+    result = ef.keyed(stream, "word").agg(n=ef.count())
     with (
-        query.start(tmp_path / "ckpt", ef.sinks.memory()),
+        start(result, tmp_path / "ckpt", now=False),
         pytest.raises(ef.InputError, match="in use by process"),
     ):
-        query.start(tmp_path / "ckpt", ef.sinks.memory())
+        start(result, tmp_path / "ckpt")
 
 
 def test_auto_says_which_scheme_and_why_and_changes_its_mind(spark, tmp_path):
@@ -398,18 +390,16 @@ def test_auto_says_which_scheme_and_why_and_changes_its_mind(spark, tmp_path):
         pq.write_table(part, file)
         os.utime(file, (1_700_000_000 + i, 1_700_000_000 + i))  # Spark takes the oldest file first
     reader = spark.readStream.schema("k long").option("maxFilesPerTrigger", 1)
-    sink = ef.sinks.memory()
-    query = ef.keyed(reader.parquet(str(tmp_path / "in")), key="k").balance("auto", workers=8)
-    run = query.aggregate(n=ef.count()).start(tmp_path / "ckpt", sink, available_now=True)
-    assert run.wait(300)
-    chosen = [(m["scheme"], m["reason"]) for m in run.metrics()]
+    keyed = ef.keyed(reader.parquet(str(tmp_path / "in")), "k").balance("auto", partitions=8)
+    query = run(keyed.agg(n=ef.count()), tmp_path / "ckpt")
+    chosen = [(m["scheme"], m["reason"]) for m in query.metrics()]
     assert [scheme for scheme, _ in chosen[:4]] == ["key", "key", "key", "d-choices"]
     assert "hottest key" in chosen[3][1]
     assert chosen[-1][0] == "key"
 
 
-def test_worked_returns_one_report_a_task_or_the_output(spark):
+def test_the_frame_of_a_batch_is_its_output(spark):
     df = in_spark(spark, rows_of(1))
     job = _job(df, "d-choices")
-    output = worked(df, job, first_plan(job), make("d-choices"), 0, None)
+    output = frame_of(df, Stages.of(job, first_plan(job)))
     assert output.columns == ["word", "n"]

@@ -1,4 +1,4 @@
-"""Keys that move with their state while a query runs: planned, or because workers come and go."""
+"""Keys that move with their state while a query runs: planned, or with the number of partitions."""
 
 from collections import Counter
 
@@ -9,10 +9,11 @@ import pytest
 import evenflow as ef
 from evenflow.state.verification import verify
 from evenflow_lab.benchmarks.spark.feeding import Feed
+from streaming import start
 
 pytestmark = pytest.mark.spark
 
-WORKERS = 4
+PARTITIONS = 4
 
 
 def batch_of(number: int, rows: int = 4000) -> list[int]:
@@ -32,7 +33,7 @@ def last_seen(key, rows, state):
 
 
 class ByRows(ef.PerKey):
-    """Tells its rows as its costs, which do not depend on what else the machine does."""
+    """Its costs are its rows, which do not depend on what else the machine does."""
 
     def measured(self, rows, state):
         return super().measured(rows, state)[0], np.bincount(rows.group, minlength=rows.n_keys)
@@ -63,15 +64,16 @@ class Run:
             self.number += 1
 
     def keyed(self, spark, scheme="auto"):
-        balanced = ef.keyed(self.feed.stream(spark), key="key").balance(scheme, workers=WORKERS)
+        balanced = ef.keyed(self.feed.stream(spark), "key").balance(scheme, partitions=PARTITIONS)
         return balanced.replan(theta=0.05).apply(ORDERED)
 
     def start(self, spark, scheme="auto", **how):
         latest = {}
-        sink = ef.sinks.foreach_batch(
-            lambda rows, batch: latest.update({r["key"]: r for r in rows.toArrow().to_pylist()})
-        )
-        return self.keyed(spark, scheme).start(self.folder / "ckpt", sink, **how), latest
+
+        def take(rows, batch):
+            latest.update({r["key"]: r for r in rows.toArrow().to_pylist()})
+
+        return start(self.keyed(spark, scheme), self.folder / "ckpt", take, **how), latest
 
     def check(self, latest):
         found = {key: {k: row[k] for k in ("n", "falls", "last")} for key, row in latest.items()}
@@ -82,8 +84,8 @@ class Run:
 def test_work_that_cannot_be_split_is_balanced_by_moving_keys_with_their_state(spark, tmp_path):
     run = Run(tmp_path)
     run.add(12)
-    query, latest = run.start(spark, available_now=True)
-    assert query.wait(600)
+    query, latest = run.start(spark)
+    assert query.awaitTermination(600)
     run.check(latest)
     metrics = query.metrics()
     assert {m["scheme"] for m in metrics} == {"table"}
@@ -104,24 +106,25 @@ def test_work_that_cannot_be_split_is_balanced_by_moving_keys_with_their_state(s
 
 
 @pytest.mark.parametrize("scheme", ["table", "d-choices"])
-def test_workers_come_and_go_while_a_query_runs(spark, tmp_path, scheme):
+def test_partitions_come_and_go_while_a_query_runs(spark, tmp_path, scheme):
     keys = [batch_of(i) for i in range(6)]
     feed = Feed(tmp_path / "in")
     feed.add(pa.table({"key": keys[0]}))
-    keyed = ef.keyed(feed.stream(spark), key="key").balance(scheme, workers=3)
+    keyed = ef.keyed(feed.stream(spark), "key").balance(scheme, partitions=3)
     latest = {}
-    sink = ef.sinks.foreach_batch(
-        lambda rows, batch: latest.update({r["key"]: r["n"] for r in rows.toArrow().to_pylist()})
-    )
-    with keyed.aggregate(n=ef.count()).start(tmp_path / "ckpt", sink) as query:
-        query.process_all_available()
-        for number, workers in enumerate((3, 4, 4, 2, 3), 1):
-            query.scale(workers)
+
+    def take(rows, batch):
+        latest.update({r["key"]: r["n"] for r in rows.toArrow().to_pylist()})
+
+    with start(keyed.agg(n=ef.count()), tmp_path / "ckpt", take, now=False) as query:
+        query.processAllAvailable()
+        for number, partitions in enumerate((3, 4, 4, 2, 3), 1):
+            query.scale(partitions)
             feed.add(pa.table({"key": keys[number]}))
-            query.process_all_available()
+            query.processAllAvailable()
         metrics = query.metrics()
     assert latest == dict(Counter(key for batch in keys for key in batch))
-    assert [len(m["owners"]) for m in metrics] == [3, 3, 4, 4, 2, 3]
+    assert [len(m["state"]) for m in metrics] == [3, 3, 4, 4, 2, 3]
     grown, still = metrics[2], metrics[3]
     assert grown["epoch"] == metrics[1]["epoch"] + 1
     # Those that move come to the newcomer: a quarter of the touched keys that were there before.
@@ -134,17 +137,32 @@ def test_workers_come_and_go_while_a_query_runs(spark, tmp_path, scheme):
 def test_a_batch_is_spread_by_a_table_of_its_hot_keys_where_keys_cannot_be_split(spark, tmp_path):
     keys = [key for i in range(4) for key in batch_of(i)]
     df = spark.createDataFrame(pa.table({"key": keys, "value": list(range(len(keys)))}))
-    keyed = ef.keyed(df, key="key").balance(workers=WORKERS).apply(ORDERED)
-    plan = keyed.plan()
+    keyed = ef.keyed(df, "key").balance(partitions=PARTITIONS)
+    plan = keyed.plan(ORDERED)
     assert plan.scheme == "table"
     assert plan.table.entries
-    counts = {row["key"]: row["n"] for row in keyed.to_df(plan=plan).collect()}
+    assert "by min-table" in plan.reason
+    counts = {row["key"]: row["n"] for row in keyed.compute(ORDERED, plan=plan).collect()}
     assert counts == dict(Counter(keys))
+
+
+def test_the_planner_given_to_replan_plans_a_batch_dataframe_too(spark):
+    keys = [key for i in range(4) for key in batch_of(i)]
+    df = spark.createDataFrame(pa.table({"key": keys, "value": list(range(len(keys)))}))
+    keyed = ef.keyed(df, "key").balance("table", partitions=PARTITIONS)
+    fewest = keyed.plan(ORDERED)
+    mixed = keyed.replan("mixed", theta=0.01).plan(ORDERED)
+    assert "by min-table" in fewest.reason
+    assert "by mixed" in mixed.reason
+    # A tighter bound needs more keys in the table.
+    assert len(mixed.table.entries) > len(fewest.table.entries)
 
 
 def test_replan_is_refused_where_there_is_no_table(spark):
     df = spark.range(3).withColumnRenamed("id", "key")
     with pytest.raises(ef.InputError, match="no routing table"):
-        ef.keyed(df, key="key").balance("d-choices").replan()
+        ef.keyed(df, "key").balance("d-choices").replan()
+    with pytest.raises(ef.InputError, match="no routing table"):
+        ef.keyed(df, "key").replan().balance("d-choices").agg(n=ef.count())
     with pytest.raises(ef.InputError, match="did you mean 'mixed'"):
-        ef.keyed(df, key="key").balance("table").replan("mixt")
+        ef.keyed(df, "key").balance("table").replan("mixt")

@@ -1,19 +1,26 @@
-"""The rule of message sets as an operator: rows of many partitions, back in each key's order."""
+"""The rule of message sets as keyed work: rows of many partitions, back in each key's order."""
 
 import random
 
 import pyarrow as pa
 import pytest
-from evenflow.engine.in_order import POSITIONS, WAITING, InOrder
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from evenflow.engine.in_process import InProcess
+from evenflow.engine.job import Job
+from evenflow.engine.ordered_states import POSITIONS, WAITING, OrderedStates
+from evenflow.engine.plans import first_plan
+from evenflow.engine.program import Stages
+from evenflow.grouping import make
 from evenflow.model import InputError
-from evenflow.operators import Aggregates, PerKey, count, no_state, on_table, rows_by_key
+from evenflow.operators import Aggregates, PerKey, count, no_state, rows_by_key
 from evenflow.ordering import Writer
+from evenflow.spark.sinks import MemorySink
 from evenflow_lab.checking.kafka_topics import new_topic, produced
 from evenflow_lab.checking.order_checker import check
 from ordering.test_ordering import COMMANDS, PARTITIONS, U64, _log_of, _writer
+from streaming import run
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
@@ -22,8 +29,8 @@ def gather(key, rows, state):
     return {"seen": [*(state["seen"] if state else []), *rows["value"].tolist()]}
 
 
-GATHER = InOrder(PerKey(gather, {"seen": pa.list_(pa.binary())}, columns=["value"]))
-COUNT = InOrder(Aggregates(n=count()))
+GATHER = OrderedStates(PerKey(gather, {"seen": pa.list_(pa.binary())}, columns=["value"]))
+COUNT = OrderedStates(Aggregates(n=count()))
 
 
 def _table(records):
@@ -61,7 +68,7 @@ def _in_batches(operator, log, chance, schema):
         before = pa.concat_tables(
             [states.get(key, no_state(schema, 1)) for key in keys] or [no_state(schema, 0)]
         )
-        after = operator.update(rows, before)
+        after, _ = operator.update(rows, before)
         assert after.schema == schema
         for i, key in enumerate(keys):
             states[key] = after.slice(i, 1)
@@ -102,26 +109,29 @@ def test_rows_wait_in_the_state_until_their_turn():
         _table([(0, records[2]), (1, records[3])]),
     )
     schema = GATHER.state_schema(late.schema)
-    state = GATHER.update(rows_by_key(early, "key"), no_state(schema, 1))
+    state = GATHER.update(rows_by_key(early, "key"), no_state(schema, 1))[0]
     assert state.column("seen").to_pylist() == [None]
     assert [event["kind"] for event in state.column(WAITING)[0].as_py()] == [1, 0]
-    state = GATHER.update(rows_by_key(late, "key"), state)
+    state = GATHER.update(rows_by_key(late, "key"), state)[0]
     assert state.column("seen").to_pylist() == [[b"0", b"1"]]
     assert state.column(WAITING).to_pylist() == [[]]
     assert len(state.column(POSITIONS)[0]) == 2
-    assert GATHER.emit(late.select(["key"]).slice(0, 1), state).column_names == ["seen"]
+    assert GATHER.output_schema(late.schema).names == ["seen"]
 
 
 def test_rows_of_other_programs_are_given_as_they_come():
     table = _table([(0, _writer().message(b"k", b"0"))])
     plain = table.set_column(4, "headers", pa.array([None], HEADERS))
-    assert on_table(GATHER, plain, "key").to_pylist() == [{"key": b"k", "seen": [b"0"]}]
+    rows = plain.select(["key", *GATHER.columns()])
+    job = Job(("key",), rows.schema, GATHER, make("key"), partitions=2)
+    found = InProcess().output(rows, Stages.of(job, first_plan(job)))
+    assert found.to_pylist() == [{"key": b"k", "seen": [b"0"]}]
 
 
 def test_missing_columns_and_taken_names_are_named():
     with pytest.raises(InputError, match="headers"):
         GATHER.state_schema(pa.schema([("key", pa.binary())]))
-    taken = InOrder(PerKey(gather, {WAITING: "int64"}, columns=["value"]))
+    taken = OrderedStates(PerKey(gather, {WAITING: "int64"}, columns=["value"]))
     with pytest.raises(InputError, match="choose another name"):
         taken.state_schema(_table([]).schema)
     assert not GATHER.mergeable
@@ -154,15 +164,10 @@ def test_a_stream_from_kafka_is_put_back_in_order(spark, broker, tmp_path):
     def append(key, rows, state):  # defined here, so that Spark's workers need not import this file
         return {"seen": [*(state["seen"] if state else []), *rows["value"].tolist()]}
 
-    work = InOrder(PerKey(append, {"seen": pa.list_(pa.binary())}, columns=["value"]))
-    sink = ef.sinks.memory()
-    query = (
-        ef.keyed(source, key="key")
-        .balance("key", workers=2)
-        .apply(work)
-        .start(checkpoint=tmp_path / "checkpoint", sink=sink, available_now=True)
-    )
-    assert query.wait(120)
+    operator = PerKey(append, {"seen": pa.list_(pa.binary())}, columns=["value"])
+    sink = MemorySink()
+    keyed = ef.keyed(source, "key").inOrder().balance("key", partitions=2)
+    run(keyed.apply(operator), tmp_path / "checkpoint", sink)
     assert len(sink.tables) >= 4
     rows = sink.latest("key").to_pylist()
     out = {row["key"]: row["seen"] for row in rows}

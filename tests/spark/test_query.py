@@ -1,16 +1,23 @@
-"""A query that is stopped in the midst of a batch."""
+"""A running query: how it is stopped, what it says, what it logs."""
 
+import logging
 import threading
 import time
 
+import pyarrow as pa
 import pytest
+
+import evenflow as ef
+from evenflow.spark.sinks import MemorySink
+from evenflow.spark.stopping import BatchGate, stoppable
+from evenflow.state.checkpoint import Checkpoint
+from evenflow_lab.benchmarks.spark.feeding import Feed
+from streaming import run, start
 
 pytestmark = pytest.mark.spark
 
 
 def test_a_query_that_is_stopped_in_a_batch_ends_in_words_that_spark_understands(spark, tmp_path):
-    from evenflow.spark.query import stoppable
-
     begun, told = threading.Event(), []
 
     def long_batch(df, batch):
@@ -47,10 +54,117 @@ def test_a_query_that_is_stopped_in_a_batch_ends_in_words_that_spark_understands
 def test_other_errors_of_a_batch_stay_as_they_are(spark):
     from py4j.protocol import Py4JJavaError
 
-    from evenflow.spark.query import stoppable
-
     def failing(df, batch):
         spark._jvm.java.util.Optional.empty().get()
 
     with pytest.raises(Py4JJavaError, match="NoSuchElementException"):
         stoppable(failing)(None, 0)
+
+
+class Slow(MemorySink):
+    """A sink that takes its time with every batch, and says when it has begun."""
+
+    def __init__(self, seconds):
+        super().__init__()
+        object.__setattr__(self, "seconds", seconds)
+        object.__setattr__(self, "began", threading.Event())
+
+    def deliver(self, output, session):
+        self.began.set()
+        time.sleep(self.seconds)
+        super().deliver(output, session)
+
+
+def counted(spark, folder, batches=2):
+    """A stream of several batches, counted by key."""
+    feed = Feed(folder)
+    for number in range(batches):
+        feed.add(pa.table({"key": [number, 7, 7]}))
+    return ef.keyed(feed.stream(spark), "key").balance("key", partitions=1).agg(n=ef.count())
+
+
+def test_stop_waits_for_the_batch_in_progress_to_be_committed(spark, tmp_path):
+    sink, result = Slow(3.0), counted(spark, tmp_path / "in", 3)
+    query = start(result, tmp_path / "ckpt", sink, now=False)
+    assert sink.began.wait(120)
+    query.stop()
+    assert not query.isActive
+    assert query.exception() is None
+    assert Checkpoint.open(tmp_path / "ckpt").last().batch == 0
+    assert list(sink.tables) == [0]
+    # The next start continues with the batch after it.
+    run(result, tmp_path / "ckpt", sink)
+    assert sorted(sink.tables) == [0, 1, 2]
+
+
+def test_stop_with_a_timeout_cuts_the_batch_and_it_is_run_again(spark, tmp_path):
+    sink, result = Slow(5.0), counted(spark, tmp_path / "in", 1)
+    query = start(result, tmp_path / "ckpt", sink, now=False)
+    assert sink.began.wait(120)
+    began = time.monotonic()
+    query.stop(timeout=0.5)
+    assert time.monotonic() - began < 60
+    assert not query.isActive
+    object.__setattr__(sink, "seconds", 0)
+    run(result, tmp_path / "ckpt", sink)
+    assert sink.latest("key").sort_by("key").to_pylist() == [{"key": 0, "n": 1}, {"key": 7, "n": 2}]
+
+
+def test_stop_from_within_a_batch_ends_the_query_after_it(spark, tmp_path):
+    queries, seen = [], []
+
+    def on_batch(metrics):
+        seen.append(metrics["batch"])
+        queries[0].stop()
+
+    result = counted(spark, tmp_path / "in", 3)
+    queries.append(start(result, tmp_path / "ckpt", now=False, on_batch=on_batch))
+    assert queries[0].awaitTermination(120)
+    assert queries[0].exception() is None
+    assert seen == [0]
+
+
+def test_a_gate_lets_no_batch_in_once_it_is_closed():
+    gate = BatchGate()
+    assert gate.enter()
+    assert gate.is_inside()
+    assert not gate.close(timeout=0)
+    assert not gate.enter()
+    gate.leave()
+    assert gate.close(timeout=0)
+
+
+def test_a_query_has_sparks_names_and_metrics_as_a_dataframe(spark, tmp_path, caplog):
+    caplog.set_level(logging.INFO, logger="evenflow")
+    query = run(counted(spark, tmp_path / "in"), tmp_path / "ckpt", name="counts")
+    assert query.name == "counts"
+    assert {len(query.id), len(query.runId)} == {36}
+    assert not query.isActive
+    assert query.exception() is None
+    assert not query.status["isTriggerActive"]
+    assert query.lastProgress["batchId"] == query.recentProgress[-1]["batchId"] == 1
+    rows = query.metricsDF().orderBy("batch").collect()
+    assert [(row.batch, row.rows, row.scheme) for row in rows] == [(0, 3, "key"), (1, 3, "key")]
+    assert [part.rows for part in rows[0].partitions] == [3]
+    assert rows[0].state[0].partition == 0
+    assert rows[0].durations["tasks"] > 0
+    assert query.metrics() == ef.read_metrics(tmp_path / "ckpt")
+    lines = [record.getMessage() for record in caplog.records if record.name == "evenflow.query"]
+    assert any(line.startswith("counts: batch 1: 3 rows in ") for line in lines)
+
+
+def test_a_failed_query_says_why(spark, tmp_path):
+    def fail(df, batch):
+        raise ef.InputError("the table is full")
+
+    query = start(counted(spark, tmp_path / "in", 1), tmp_path / "ckpt", fail)
+    with pytest.raises(ef.QueryFailed, match="the table is full"):
+        query.awaitTermination(120)
+    assert isinstance(query.exception(), ef.EvenflowError)
+    assert "the table is full" in str(query.exception())
+
+
+def test_the_metrics_of_no_batch_are_an_empty_dataframe(spark):
+    from evenflow.spark.batch_metrics import metrics_frame
+
+    assert metrics_frame(spark, []).count() == 0

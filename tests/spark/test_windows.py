@@ -1,4 +1,4 @@
-"""Windows and window joins on Spark: the same answer as Spark's own, as a batch and as a stream."""
+"""Windows and interval joins on Spark: the same answer as Spark's own, batch and stream."""
 
 import datetime as dt
 import os
@@ -12,10 +12,10 @@ import evenflow as ef
 from evenflow.grouping import schemes
 from evenflow.operators import Aggregates, on_table
 from evenflow.operators.windows import Window
-from evenflow.spark.control_loop import ControlLoop
-from evenflow.spark.query import QueryFailed
+from evenflow.spark.sinks import MemorySink
 from evenflow.state.checkpoint import Checkpoint
 from evenflow.state.verification import verify
+from streaming import run
 
 F = pytest.importorskip("pyspark.sql.functions")
 
@@ -92,8 +92,6 @@ def spark_answer(df, size, slide, start="0 seconds"):
     return (
         df.groupBy("word", window)
         .agg(*(F.expr(text).alias(name) for name, text in texts.items()))
-        .select("word", "window.start", "window.end", *texts)
-        .toDF("word", "window_start", "window_end", *texts)
         .toArrow()
     )
 
@@ -109,6 +107,8 @@ def _plain(value):
         return round(value, 9)
     if isinstance(value, list):
         return [_plain(v) for v in value]
+    if isinstance(value, dict):
+        return {name: _plain(v) for name, v in value.items()}
     return value
 
 
@@ -118,7 +118,7 @@ def check_answer(spark, found, table, size, slide, start="0 seconds"):
     assert comparable(found, theirs.column_names) == comparable(theirs, theirs.column_names)
     minutes = [int(text.split()[0]) * MINUTE for text in (size, slide or size)]
     at_once = on_table(Aggregates(**AGGREGATES), table, "word", Window("ts", *minutes))
-    names = ["word", "window_start", "window_end", "top", "top_roughly"]
+    names = ["word", "window", "top", "top_roughly"]
     if start == "0 seconds":
         assert comparable(found, names) == comparable(at_once, names)
 
@@ -129,9 +129,22 @@ def test_batch_gives_the_windows_of_spark(spark, shape):
     table = rows_of(1)
     df = spark.createDataFrame(table).repartition(3)
     for scheme in ("key", "d-choices"):
-        keyed = ef.keyed(df, key="word").window("ts", size, slide).balance(scheme, workers=3)
-        found = keyed.aggregate(**AGGREGATES).to_df().toArrow()
-        check_answer(spark, found, table, size, slide)
+        keyed = ef.keyed(df, "word").window("ts", size, slide).balance(scheme, partitions=3)
+        check_answer(spark, keyed.agg(**AGGREGATES).toArrow(), table, size, slide)
+
+
+def test_the_window_column_is_the_one_that_spark_gives(spark):
+    df = spark.createDataFrame(rows_of(1, 50))
+    ours = ef.keyed(df, "word").window("ts", "10 minutes").agg(n=ef.count())
+    theirs = df.groupBy("word", F.window("ts", "10 minutes")).agg(F.count("*").alias("n"))
+    assert ours.columns == theirs.columns
+    assert ours.dtypes == theirs.dtypes
+    computed = ef.keyed(df, "word").window(F.col("ts") + F.expr("INTERVAL 1 MINUTE"), "10 minutes")
+    theirs = df.groupBy("word", F.window(F.col("ts") + F.expr("INTERVAL 1 MINUTE"), "10 minutes"))
+    names = ["word", "window", "n"]
+    assert comparable(computed.agg(n=ef.count()).toArrow(), names) == comparable(
+        theirs.agg(F.count("*").alias("n")).toArrow(), names
+    )
 
 
 def test_windows_that_do_not_begin_at_the_full_hour_and_timestamps_without_a_zone(spark):
@@ -141,17 +154,18 @@ def test_windows_that_do_not_begin_at_the_full_hour_and_timestamps_without_a_zon
     for column in (table.column("ts"), plain):
         own = table.set_column(table.column_names.index("ts"), "ts", column)
         df = spark.createDataFrame(own)
-        keyed = ef.keyed(df, key="word").window("ts", "10 minutes", "7 minutes", start="3 minutes")
-        found = keyed.balance("key", workers=2).aggregate(**AGGREGATES).to_df()
-        assert dict(found.dtypes)["window_end"] == dict(df.dtypes)["ts"]
+        keyed = ef.keyed(df, "word").window("ts", "10 minutes", "7 minutes", "3 minutes")
+        found = keyed.balance("key", partitions=2).agg(**AGGREGATES)
+        kind = dict(df.dtypes)["ts"]
+        assert dict(found.dtypes)["window"] == f"struct<start:{kind},end:{kind}>"
         check_answer(spark, found.toArrow(), own, "10 minutes", "7 minutes", "3 minutes")
 
 
 @pytest.mark.parametrize("scheme", [*schemes(), "auto"])
 def test_every_scheme_gives_the_same_windows(spark, scheme):
     table = rows_of(3, 300)
-    keyed = ef.keyed(spark.createDataFrame(table), key="word").balance(scheme, workers=3)
-    found = keyed.aggregate(n=ef.count()).window("ts", "10 minutes", "5 minutes").to_df().toArrow()
+    keyed = ef.keyed(spark.createDataFrame(table), "word").balance(scheme, partitions=3)
+    found = keyed.window("ts", "10 minutes", "5 minutes").agg(n=ef.count()).toArrow()
     window = Window("ts", 10 * MINUTE, 5 * MINUTE)
     expected = on_table(Aggregates(n=ef.count()), table, "word", window)
     assert comparable(found, expected.column_names) == comparable(expected, expected.column_names)
@@ -162,16 +176,16 @@ def test_stream_gives_the_windows_of_spark(spark, tmp_path, shape, scheme):
     """Every aggregate, in eight micro-batches; nothing is late. And state goes with its windows."""
     size, slide = WINDOWS[shape]
     table = rows_of(4, minutes=180)
-    sink = ef.sinks.memory()
-    query = (
-        ef.keyed(stream_of(spark, tmp_path / "in", table), key="word")
-        .window("ts", size, slide, delay="5 minutes")
-        .balance(scheme, workers=3)
-        .aggregate(**AGGREGATES)
-        .start(tmp_path / "ckpt", sink, available_now=True)
+    sink = MemorySink()
+    result = (
+        ef.keyed(stream_of(spark, tmp_path / "in", table), "word")
+        .withWatermark("ts", "5 minutes")
+        .window("ts", size, slide)
+        .balance(scheme, partitions=3)
+        .agg(**AGGREGATES)
     )
-    assert query.wait(300)
-    found = sink.latest("word", "window_end")
+    query = run(result, tmp_path / "ckpt", sink)
+    found = sink.latest("word", "window")
     check_answer(spark, found, table, size, slide)
     metrics = query.metrics()
     assert [m["batch"] for m in metrics] == list(range(BATCHES))
@@ -189,14 +203,14 @@ def test_stream_gives_the_windows_of_spark(spark, tmp_path, shape, scheme):
 
 def test_late_rows_and_closed_windows_are_those_of_sparks_own_stream(spark, tmp_path):
     """Append mode; some rows come eight minutes late and some forty, where two are allowed. Batch by
-    batch the same, although the query is stopped in between and goes on with other workers."""
+    batch the same, although the query is stopped in between and continues with other partitions."""
     table = rows_of(5, 600, disorder=8).filter(pa.compute.field("ts").is_valid())
     times = (
         table.column("ts").cast(pa.int64()).to_numpy()
         - (np.arange(len(table)) % 9 == 0) * 40 * MINUTE
     )
     table = table.set_column(2, "ts", pa.array(times).cast(pa.timestamp("us", "UTC")))
-    theirs, ours = {}, ef.sinks.memory()
+    theirs, ours = {}, MemorySink()
     spark.conf.set("spark.sql.streaming.noDataMicroBatches.enabled", "false")
     try:
         query = (
@@ -204,7 +218,6 @@ def test_late_rows_and_closed_windows_are_those_of_sparks_own_stream(spark, tmp_
             .withWatermark("ts", "2 minutes")
             .groupBy("word", F.window("ts", "10 minutes", "5 minutes"))
             .agg(F.count("*").alias("n"), F.sum("value").alias("total"))
-            .select("word", F.col("window.end").alias("window_end"), "n", "total")
             .writeStream.outputMode("append")
             .foreachBatch(lambda df, batch: theirs.update({batch: df.toArrow()}))
             .option("checkpointLocation", str(tmp_path / "theirs"))
@@ -214,16 +227,16 @@ def test_late_rows_and_closed_windows_are_those_of_sparks_own_stream(spark, tmp_
         query.awaitTermination()
     finally:
         spark.conf.unset("spark.sql.streaming.noDataMicroBatches.enabled")
-    keyed = (
-        ef.keyed(stream_of(spark, tmp_path / "again", table, 4), key="word")
-        .window("ts", "10 minutes", "5 minutes", delay="2 minutes", mode="append")
-        .aggregate(n=ef.count(), total=ef.sum("value"))
-    )
-    for scheme, workers in (("key", 3), ("d-choices", 2)):
-        run = keyed.balance(scheme, workers=workers)
-        assert run.start(tmp_path / "ours", ours, available_now=True).wait(300)
+    # The DataFrame's own watermark does as well as `Keyed.withWatermark`.
+    stream = stream_of(spark, tmp_path / "again", table, 4).withWatermark("ts", "2 minutes")
+    for scheme, partitions in (("key", 3), ("d-choices", 2)):
+        keyed = ef.keyed(stream, "word").window("ts", "10 minutes", "5 minutes")
+        result = keyed.balance(scheme, partitions=partitions).agg(
+            n=ef.count(), total=ef.sum("value")
+        )
+        run(result, tmp_path / "ours", ours, mode="append")
         add_files(tmp_path / "again", table, 4)
-    names = ["word", "window_end", "n", "total"]
+    names = ["word", "window", "n", "total"]
     assert sorted(theirs) == sorted(ours.tables) == list(range(BATCHES))
     for batch in range(BATCHES):
         assert comparable(ours.tables[batch], names) == comparable(theirs[batch], names)
@@ -263,18 +276,17 @@ def test_a_batch_that_is_run_again_says_and_keeps_the_same(spark, tmp_path, kind
     table = rows_of(6, 600, disorder=8)
     batches = 5
     stream = stream_of(spark, tmp_path / "in", table, batches)
-    keyed = ef.keyed(stream, key="word").balance("key", workers=2)
+    keyed = ef.keyed(stream, "word").withWatermark("ts", "1 minute").balance("key", partitions=2)
     if kind == "windows":
-        keyed = keyed.window("ts", "10 minutes", delay="1 minute", mode="append")
-        keyed = keyed.aggregate(n=ef.count(), total=ef.sum("value"))
+        result = keyed.window("ts", "10 minutes").agg(n=ef.count(), total=ef.sum("value"))
     else:
-        keyed = keyed.window_join(time="ts", within="1 minute", delay="1 minute")
-    whole, broken = ef.sinks.memory(), Trouble(ef.sinks.memory(), 3)
-    assert keyed.start(tmp_path / "whole", whole, available_now=True).wait(300)
-    with pytest.raises(QueryFailed, match="the driver is gone"):
-        keyed.start(tmp_path / "broken", broken, available_now=True).wait(300)
+        result = keyed.intervalJoin(time="ts", within="1 minute")
+    whole, broken = MemorySink(), Trouble(MemorySink(), 3)
+    run(result, tmp_path / "whole", whole, mode="append")
+    with pytest.raises(ef.QueryFailed, match="the driver is gone"):
+        run(result, tmp_path / "broken", broken, mode="append")
     assert Checkpoint.open(tmp_path / "broken").last().batch == 2
-    assert keyed.start(tmp_path / "broken", broken, available_now=True).wait(300)
+    run(result, tmp_path / "broken", broken, mode="append")
     assert sorted(broken.sink.tables) == list(range(batches))
     for batch, expected in whole.tables.items():
         names = expected.column_names
@@ -283,10 +295,6 @@ def test_a_batch_that_is_run_again_says_and_keeps_the_same(spark, tmp_path, kind
     assert manifests[0].event_time == manifests[1].event_time
     whole_rows, broken_rows = (manifest.metrics["state_rows"] for manifest in manifests)
     assert whole_rows == broken_rows > 0
-    # Spark may hand a committed batch over again: nothing happens.
-    loop = ControlLoop(keyed.job(), str(tmp_path / "broken"), Trouble(None, 0))
-    loop(spark.createDataFrame(table), batches - 1)
-    assert Checkpoint.open(tmp_path / "broken").last() == manifests[1]
     assert verify(tmp_path / "broken").intact
 
 
@@ -315,15 +323,14 @@ def test_self_join_gives_the_pairs_of_spark(spark, tmp_path):
         "(l.ts < r.ts OR l.ts = r.ts AND l.id < r.id) AND r.ts - l.ts <= INTERVAL '40' SECOND",
     )
     assert len(expected) > 100
-    batch = ef.keyed(df, key="word").window_join(time="ts", within="40 seconds")
-    assert pairs_of(batch.balance("key", workers=3).to_df().toArrow()) == expected
-    sink = ef.sinks.memory()
-    stream = ef.keyed(stream_of(spark, tmp_path / "in", table), key="word")
-    joined = stream.window_join(time="ts", within="40 seconds", delay="3 minutes")
-    # A table that is planned anew after every batch: keys move with the rows that are kept of them.
-    joined = joined.balance("table", workers=3).replan(theta=0.01, certainty=0, margin=0)
-    query = joined.start(tmp_path / "ckpt", sink, available_now=True)
-    assert query.wait(300)
+    batch = ef.keyed(df, "word").balance("key", partitions=3)
+    assert pairs_of(batch.intervalJoin(time="ts", within="40 seconds").toArrow()) == expected
+    sink = MemorySink()
+    stream = ef.keyed(stream_of(spark, tmp_path / "in", table), "word")
+    # A table that is replanned after every batch: keys move with the rows that are kept of them.
+    stream = stream.balance("table", partitions=3).replan(theta=0.01, certainty=0, margin=0)
+    joined = stream.withWatermark("ts", "3 minutes").intervalJoin(time="ts", within="40 seconds")
+    query = run(joined, tmp_path / "ckpt", sink)
     assert pairs_of(sink.table()) == expected
     metrics = query.metrics()
     assert sum(m["migrated_keys"] for m in metrics) > 0
@@ -348,16 +355,15 @@ def test_two_streams_joined_give_the_pairs_of_spark(spark, tmp_path):
         return pa.compute.less(pairs["left_value"], pairs["right_value"])
 
     def joined(left, right):
-        keyed = ef.keyed(left, key="word").window_join(
-            ef.keyed(right, key="order"),
+        keyed = ef.keyed(left, "word").withWatermark("ts", "4 minutes")
+        return keyed.balance("key", partitions=3).intervalJoin(
+            ef.keyed(right, "order").withWatermark("paid", "3 minutes"),
             time=("ts", "paid"),
             within="90 seconds",
-            delay="4 minutes",
             where=dearer,
         )
-        return keyed.balance("key", workers=3)
 
-    batch = joined(*frames).to_df()
+    batch = joined(*frames)
     assert pairs_of(batch.toArrow()) == expected
     assert dict(batch.dtypes) == {
         "word": "string",
@@ -366,9 +372,8 @@ def test_two_streams_joined_give_the_pairs_of_spark(spark, tmp_path):
         "left_ratio": "double",
     }
     streams = [stream_of(spark, tmp_path / name, t) for name, t in (("a", orders), ("b", payments))]
-    sink = ef.sinks.memory()
-    query = joined(*streams).start(tmp_path / "ckpt", sink, available_now=True)
-    assert query.wait(300)
+    sink = MemorySink()
+    query = run(joined(*streams), tmp_path / "ckpt", sink)
     assert pairs_of(sink.table()) == expected
     assert query.metrics()[-1]["state_rows"] < 500
 
@@ -378,34 +383,43 @@ def test_two_streams_joined_give_the_pairs_of_spark(spark, tmp_path):
 
 def test_bad_windows_are_refused_with_a_sentence(spark, tmp_path):
     df = spark.createDataFrame(rows_of(1, 10))
-    keyed = ef.keyed(df, key="word")
+    keyed, other = ef.keyed(df, "word"), ef.keyed(df, "id")
     windows = keyed.window("ts", "10 minutes")
+    stream = ef.keyed(stream_of(spark, tmp_path / "in", rows_of(1, 10), 1), "word")
     for attempt, message in [
         (lambda: keyed.window("tss", "10 minutes"), "did you mean 'ts'"),
         (lambda: keyed.window("value", "10 minutes"), "must be a timestamp"),
         (lambda: keyed.window("ts", "1 month"), "no fixed length"),
         (lambda: keyed.window("ts", "0 minutes"), "longer than nothing"),
         (lambda: keyed.window("ts", "1 minute", "2 minutes"), "at most the size"),
-        (lambda: keyed.window("ts", "1 minute", delay="-1 minute"), "delay"),
-        (lambda: keyed.window("ts", "1 minute", mode="complete"), '"update" or "append"'),
-        (lambda: windows.to_df(), "nothing is to be done"),
-        (lambda: windows.aggregate(window_end=ef.count()).to_df(), "two columns 'window_end'"),
-        (lambda: windows.window_join(time="ts", within="1 minute"), "window of its own"),
-        (lambda: keyed.window_join(time="t", within="1 minute"), "did you mean 'ts'"),
-        (lambda: keyed.window_join(time="value", within="1 minute"), "must be a timestamp"),
-        (lambda: keyed.window_join(time="ts", within="1 year"), "no fixed length"),
-        (lambda: keyed.window_join(time=("ts", "value"), within="1 second"), "one event time"),
+        (lambda: keyed.withWatermark("ts", "-1 minute"), "delayThreshold"),
+        (lambda: keyed.withWatermark("tss", "1 minute"), "did you mean 'ts'"),
+        (lambda: stream.window("ts", "1 minute").agg(n=ef.count()), "needs a watermark"),
+        (lambda: stream.intervalJoin(time="ts", within="1 minute"), "needs a watermark"),
+        (lambda: stream.agg(n=ef.count()).writeStream.outputMode("complete"), "every key ever"),
+        (lambda: run(stream.agg(n=ef.count()), tmp_path, mode="append"), "without windows"),
+        (lambda: windows.agg(window=ef.count()), "two columns 'window'"),
+        (lambda: windows.intervalJoin(time="ts", within="1 minute"), "its own interval"),
+        (lambda: windows.inOrder(), "cannot be combined"),
+        (lambda: keyed.intervalJoin(time="t", within="1 minute"), "did you mean 'ts'"),
+        (lambda: keyed.intervalJoin(time="value", within="1 minute"), "must be a timestamp"),
+        (lambda: keyed.intervalJoin(time="ts", within="1 year"), "no fixed length"),
+        (lambda: keyed.intervalJoin(time=("ts", "value"), within="1 second"), "one event time"),
         (
-            lambda: keyed.window_join(time="ts", within="1 second", prefixes=("a", "a")),
+            lambda: keyed.intervalJoin(time="ts", within="1 second", prefixes=("a", "a")),
             "different prefixes",
         ),
         (
-            lambda: keyed.window_join(time="ts", within="1 second").balance("d-choices"),
+            lambda: keyed.balance("d-choices").intervalJoin(time="ts", within="1 second"),
             "no `merge`.*use key or table",
         ),
         (
-            lambda: keyed.window_join(ef.keyed(df, key="id"), time="ts", within="1 second"),
-            "keys do not fit",
+            lambda: keyed.intervalJoin(other, time="ts", within="1 second"),
+            "keys have different types",
+        ),
+        (
+            lambda: stream.intervalJoin(keyed, time="ts", within="1 second"),
+            "one side is a streaming DataFrame",
         ),
     ]:
         with pytest.raises(ef.InputError, match=message):
@@ -413,17 +427,17 @@ def test_bad_windows_are_refused_with_a_sentence(spark, tmp_path):
 
 
 def test_a_changed_window_is_refused_and_a_changed_delay_is_carried_over(spark, tmp_path):
-    stream = ef.keyed(stream_of(spark, tmp_path / "in", rows_of(1, 80), 1), key="word")
-    stream = stream.balance("key", workers=1).aggregate(n=ef.count())
+    stream = ef.keyed(stream_of(spark, tmp_path / "in", rows_of(1, 80), 1), "word")
+    stream = stream.balance("key", partitions=1)
 
-    def start(*size, **options):
-        query = stream.window("ts", *size, **options)
-        return query.start(tmp_path / "ckpt", ef.sinks.memory(), available_now=True).wait(300)
+    def count(*size, delay="1 minute", mode="update"):
+        result = stream.withWatermark("ts", delay).window("ts", *size).agg(n=ef.count())
+        run(result, tmp_path / "ckpt", mode=mode)
 
-    assert start("10 minutes", delay="1 minute")
-    assert start("10 minutes", delay="2 minutes")
+    count("10 minutes")
+    count("10 minutes", delay="2 minutes")
     for other in [("5 minutes",), ("10 minutes", "5 minutes")]:
         with pytest.raises(ef.InputError, match="another computation"):
-            start(*other)
+            count(*other)
     with pytest.raises(ef.InputError, match="another computation"):
-        start("10 minutes", mode="append")
+        count("10 minutes", mode="append")

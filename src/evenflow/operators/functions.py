@@ -45,7 +45,9 @@ class ComputedColumn(str):
 
     def __new__(cls, expression: SparkColumn) -> ComputedColumn:
         text = str(expression)  # "Column<'(ms / 1000)'>"
-        name = super().__new__(cls, text.removeprefix("Column<'").removesuffix("'>"))
+        text = text.removeprefix("Column<'").removesuffix("'>")
+        # In a name, Spark would take a dot for the way into a struct.
+        name = super().__new__(cls, text.replace(".", "·").replace("`", "'"))
         name.expression = expression
         return name
 

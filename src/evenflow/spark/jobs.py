@@ -55,7 +55,8 @@ def build_job(
             '"table" or "auto"'
         )
     wanted = work.columns()
-    names: Iterable[str] = schema.names if wanted is None else dict.fromkeys([*keys, *wanted])
+    names = list(schema.names if wanted is None else dict.fromkeys([*keys, *wanted]))
+    _check_names(names)
     rows = pa.schema([schema.field(str(name)).with_nullable(True) for name in names])
     job = Job(
         key=keys,
@@ -141,6 +142,17 @@ def _checkpoint_location(df: DataFrame, settings: StreamSettings) -> str:
         'a checkpoint location is needed, where state is kept; add .option("checkpointLocation", '
         '"path/to/checkpoint")'
     )
+
+
+def _check_names(names: Iterable[str]) -> None:
+    """Refuse names that Spark itself cannot hand to Python: its `mapInArrow` takes a dot for the way
+    into a struct."""
+    for name in names:
+        if "." in name or "`" in name:
+            raise InputError(
+                f"the column {name!r} has a dot or a backtick in its name, which Spark's mapInArrow "
+                'does not take; rename it with withColumnRenamed, or give a key an .alias("…")'
+            )
 
 
 def _check_key_types(job: Job) -> None:

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 import evenflow as ef
 from evenflow_lab.benchmarks.outcome import Progress, Result, Table, say_nothing
-from evenflow_lab.benchmarks.spark.feeding import Discard, Feed
+from evenflow_lab.benchmarks.spark.feeding import Feed, processed
 
 
 def run(
@@ -49,15 +49,9 @@ def run(
         for _ in range(batches):
             drawn = random.choice(keys, rows, p=shares / shares.sum())
             feed.add(pa.table({"key": drawn}))
-        query = (
-            ef.keyed(feed.stream(spark), key="key")
-            .balance("table", workers=workers)
-            .replan("mixed", theta)
-            .aggregate(n=ef.count())
-            .start(Path(folder) / "checkpoint", Discard(), available_now=True)
-        )
-        query.wait()
-        metrics = query.metrics()
+        keyed = ef.keyed(feed.stream(spark), "key").balance("table", partitions=workers)
+        result = keyed.replan("mixed", theta).agg(n=ef.count())
+        metrics = processed(result, Path(folder) / "checkpoint").metrics()
     spark.stop()
     changed = [m["batch"] for m in metrics if (m["planning"] or {}).get("changed")]
     found = {

@@ -1,7 +1,7 @@
 """Throughput of the continuous TPC-H Q5 by θmax.
 
 Figure 16 of "Parallel stream processing against workload skewness and variance", on Spark. What is
-timed is its window join, orders with their line items, in which every pair keeps its worker
+timed is its interval join, orders with their line items, in which every pair keeps its worker
 busy for a while; the sum by nation that follows has five keys and no such work. The line items of an
 order are Zipf-distributed (z = 0.8), and in each interval the orders are others.
 """
@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import tempfile
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Annotated, Any
 
 from evenflow_lab.benchmarks.outcome import Progress, Result, Table, say_nothing
-from evenflow_lab.benchmarks.spark.feeding import Discard, finished, seconds_of
+from evenflow_lab.benchmarks.spark.feeding import finished, processed, seconds_of
 from evenflow_lab.benchmarks.spark.fluctuation import balanced_by
 from evenflow_lab.benchmarks.spark.serving import ServingPairs
 from evenflow_lab.checking.checkout import example
@@ -58,18 +59,17 @@ def measure(options: Settings, progress: Progress) -> list[dict[str, Any]]:
             progress(what, len(found), len(ways))
             log = directory / f"log-{planner}-{theta}"
             log.mkdir()
-            pairs = tpch_q5.orders_with_items(
-                spark, streams, ServingPairs(options.service, str(log))
-            )
-            keyed = balanced_by(
+            balanced = partial(
+                balanced_by,
                 "key" if theta is None else "table",
                 None if theta is None else planner,
                 options.workers,
                 theta or 0.0,
-                pairs,
             )
-            query = keyed.start(directory / f"at-{planner}-{theta}", Discard(), available_now=True)
-            query.wait()
+            pairs = tpch_q5.orders_with_items(
+                spark, streams, balanced, ServingPairs(options.service, str(log))
+            )
+            query = processed(pairs, directory / f"at-{planner}-{theta}")
             seconds = seconds_of(finished(query.spark_query))[options.warm :]
             metrics = query.metrics()[options.warm :]
             rate = sum(m["rows"] for m in metrics) / sum(seconds)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import pyarrow as pa
 
 from evenflow_lab.benchmarks.outcome import Outcome, Report
-from evenflow_lab.benchmarks.spark.feeding import Discard, Feed, finished, seconds_of
+from evenflow_lab.benchmarks.spark.feeding import Feed, finished, processed, seconds_of
 from evenflow_lab.benchmarks.spark.timing import in_turn, written
 
 if TYPE_CHECKING:
@@ -126,13 +126,8 @@ class EmptyBatch:
 
         def run() -> list[float]:
             self._add(feed)
-            query = (
-                ef.keyed(feed.stream(spark), key="key")
-                .balance(scheme, workers=self.workers)
-                .aggregate(n=ef.count())
-                .start(f"{folder}-checkpoint", Discard(), available_now=True)
-            )
-            query.wait()
+            keyed = ef.keyed(feed.stream(spark), "key").balance(scheme, partitions=self.workers)
+            query = processed(keyed.agg(n=ef.count()), f"{folder}-checkpoint")
             steps.extend(m["durations"] for m in query.metrics()[-self.batches :])
             return seconds_of(finished(query.spark_query))[1:]
 

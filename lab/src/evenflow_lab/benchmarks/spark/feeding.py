@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,9 +12,9 @@ import pyarrow.parquet as pq
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming import StreamingQuery
+    from pyspark.sql.streaming.query import StreamingQuery
 
-    from evenflow.spark.sinks import Output
+    import evenflow as ef
 
 _FIRST = 1_600_000_000  # the time stamp of the first file
 
@@ -24,7 +24,7 @@ class Feed:
 
     Parameters:
         folder: the directory; made here.
-        sources: files a micro-batch, each of which becomes one source task.
+        sources: files per micro-batch, each of which becomes one source task.
     """
 
     def __init__(self, folder: str | Path, sources: int = 1) -> None:
@@ -52,14 +52,18 @@ class Feed:
         return reader.parquet(str(self.folder))
 
 
-class Discard:
-    """A sink that drops its output. Tasks have written it down by then, as for any other sink."""
-
-    def staging(self, default: Path) -> Path:
-        return default
-
-    def deliver(self, output: Output, spark: SparkSession) -> None:
-        """Nothing is done with it."""
+def processed(
+    result: ef.BalancedDataFrame,
+    checkpoint: str | Path,
+    on_batch: Callable[[Mapping[str, Any]], object] | None = None,
+) -> ef.StreamingQuery:
+    """Run a query over what is there, with its output written by the tasks and then dropped."""
+    writer = result.writeStream.format("noop").option("checkpointLocation", checkpoint)
+    if on_batch is not None:
+        writer.onBatch(on_batch)
+    query = writer.trigger(availableNow=True).start()
+    query.awaitTermination()
+    return query
 
 
 def finished(query: StreamingQuery) -> list[dict[str, Any]]:

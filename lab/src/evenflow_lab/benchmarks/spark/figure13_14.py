@@ -107,7 +107,7 @@ class Figure13And14:
 
 
 def _balanced(scheme: str, workers: int, keyed: Keyed) -> Keyed:
-    return keyed.balance(scheme, workers=workers)
+    return keyed.balance(scheme, partitions=workers)
 
 
 def _keys(z: float, n: int, turn: int, batch: int) -> npt.NDArray[np.int64]:

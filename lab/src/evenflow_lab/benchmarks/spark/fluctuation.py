@@ -171,7 +171,7 @@ def balanced_by(
     scheme: str, planner: str | None, workers: int, theta: float, keyed: Keyed
 ) -> Keyed:
     """A stream with this scheme and, if there is one, this planner."""
-    balanced = keyed.balance(scheme, workers=workers)
+    balanced = keyed.balance(scheme, partitions=workers)
     return balanced if planner is None else balanced.replan(planner, theta)
 
 

@@ -62,8 +62,7 @@ class Overhead:
             made = spark.range(0, self.rows, 1, self.workers)
             made.selectExpr(f"{key} AS key", "rand(1) AS value").write.parquet(path)
             df = spark.read.parquet(path)
-            ours = ef.keyed(df, key="key").balance("key", workers=self.workers).apply(OPERATOR)
-            answer = ours.to_df()
+            answer = ef.keyed(df, "key").balance("key", partitions=self.workers).apply(OPERATOR)
             plain = df.repartition(self.workers, "key").mapInArrow(same_work, answer.schema)
             seconds = in_turn(
                 {

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from evenflow_lab.benchmarks.outcome import Goal, Outcome, Report
-from evenflow_lab.benchmarks.spark.feeding import Discard, Feed, finished, seconds_of
+from evenflow_lab.benchmarks.spark.feeding import Feed, finished, processed, seconds_of
 from evenflow_lab.benchmarks.spark.smoothing import OUTPUT, STATE, in_pandas, per_key, processor
 from evenflow_lab.benchmarks.spark.timing import in_turn, written
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming import StreamingQuery
+    from pyspark.sql.streaming.query import StreamingQuery
 
 _SETTINGS = {
     "spark.sql.streaming.stateStore.providerClass": (
@@ -67,13 +67,11 @@ class PerKeyWork:
 
         operator = ef.PerKey(per_key, STATE, columns=["value"])
 
-        def ours(df: DataFrame) -> Any:
-            return ef.keyed(df, key="key").balance("key", workers=self.workers).apply(operator)
+        def ours(df: DataFrame) -> ef.BalancedDataFrame:
+            return ef.keyed(df, "key").balance("key", partitions=self.workers).apply(operator)
 
         def start_ours(df: DataFrame, checkpoint: str) -> StreamingQuery:
-            query = ours(df).start(checkpoint, Discard(), available_now=True)
-            query.wait()
-            return query.spark_query
+            return processed(ours(df), checkpoint).spark_query
 
         def start_theirs(df: DataFrame, checkpoint: str) -> StreamingQuery:
             worked = df.groupBy("key").transformWithStateInPandas(
@@ -92,7 +90,7 @@ class PerKeyWork:
             )
             tables[keys] = spark.read.parquet(f"{folder}/{keys}")
         grouped = tables[few].groupBy("key").applyInPandas(in_pandas, OUTPUT)
-        answer = ours(tables[self.keys]).to_df()
+        answer = ours(tables[self.keys])
         contestants: dict[str, tuple[int, Callable[[], list[float]]]] = {
             "evenflow, batch": (self.keys, lambda: [written(answer)]),
             "applyInPandas": (few, lambda: [written(grouped)]),

@@ -14,16 +14,17 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from evenflow_lab.benchmarks.spark.feeding import Discard, Feed, finished, seconds_of
+from evenflow_lab.benchmarks.spark.feeding import Feed, finished, processed, seconds_of
 from evenflow_lab.benchmarks.spark.serving import Serving
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from evenflow.spark.keyed import Keyed
+    from evenflow.spark.result import BalancedDataFrame
 
 Keys = Callable[[int, int], npt.NDArray[Any]]  #: (turn, batch) → the keys of its messages
-Work = Callable[["Keyed", str], "Keyed"]  #: (stream, directory of the log) → with work to do
+Work = Callable[["Keyed", str], "BalancedDataFrame"]  #: (stream, directory of the log) → its result
 
 
 class Sizes(NamedTuple):
@@ -36,7 +37,7 @@ class Sizes(NamedTuple):
     warm_batches: int = 1  #: micro-batches of a turn that do not count
 
 
-def served(keyed: Keyed, log: str) -> Keyed:
+def served(keyed: Keyed, log: str) -> BalancedDataFrame:
     """A millisecond for every message."""
     return keyed.apply(Serving(0.001, log))
 
@@ -84,11 +85,8 @@ class Saturated:
             self._feed.add(pa.table({"key": keys, "at": self._moments(batch, len(keys))}))
         for file in self._log.glob("*.json"):
             file.unlink()
-        keyed = ef.keyed(self._feed.stream(self._spark), key="key")
-        query = self._work(self._balanced(keyed), str(self._log)).start(
-            f"{self._folder}/checkpoint", Discard(), available_now=True
-        )
-        query.wait()
+        keyed = self._balanced(ef.keyed(self._feed.stream(self._spark), "key"))
+        query = processed(self._work(keyed, str(self._log)), f"{self._folder}/checkpoint")
         batches = finished(query.spark_query)
         seconds = seconds_of(batches)
         warm = sizes.warm_batches

@@ -13,9 +13,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from evenflow.model import InputError
-from evenflow.state.journal import wish_workers
+from evenflow.state.checkpoint import Checkpoint
+from evenflow.state.journal import request_partitions
 from evenflow_lab.benchmarks.outcome import Outcome, Report
-from evenflow_lab.benchmarks.spark.feeding import Discard, Feed, finished, seconds_of
+from evenflow_lab.benchmarks.spark.feeding import Feed, finished, processed, seconds_of
 from evenflow_lab.benchmarks.spark.fluctuation import Stream
 from evenflow_lab.benchmarks.spark.serving import Serving
 
@@ -88,21 +89,19 @@ class ScaleOut:
 
         def scaled(metrics: Mapping[str, Any]) -> None:
             if metrics["batch"] == self.before:
-                wish_workers(checkpoint / "evenflow", self.workers + 1, self.workers)
+                storage = Checkpoint.open(checkpoint).storage
+                request_partitions(storage, self.workers + 1, self.workers)
 
-        keyed = ef.keyed(feed.stream(spark), key="key").balance(scheme, workers=self.workers)
+        keyed = ef.keyed(feed.stream(spark), "key").balance(scheme, partitions=self.workers)
         keyed = keyed if planner is None else keyed.replan(planner, self.theta)
-        query = keyed.apply(Serving(0.001, str(log))).start(
-            checkpoint, Discard(), available_now=True, on_batch=scaled
-        )
-        query.wait()
+        query = processed(keyed.apply(Serving(0.001, str(log))), checkpoint, on_batch=scaled)
         seconds = seconds_of(finished(query.spark_query))
         told = zip(seconds[1:], query.metrics()[1:], strict=True)
         return [
             {
                 "scheme": name,
                 "batch": metrics["batch"],
-                "workers": len(metrics["workers"]),
+                "workers": len(metrics["partitions"]),
                 "messages a second": round(metrics["rows"] / taken),
                 "fullest ÷ average": round(metrics["max_over_average"], 2),
                 "keys moved": metrics["migrated_keys"],

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from evenflow.operators import Aggregates, count, mean
 from evenflow_lab.benchmarks.outcome import Goal, Outcome, Report
-from evenflow_lab.benchmarks.spark.feeding import Discard, Feed, finished, seconds_of
+from evenflow_lab.benchmarks.spark.feeding import Feed, finished, processed, seconds_of
 from evenflow_lab.benchmarks.spark.timing import in_turn
 
 if TYPE_CHECKING:
@@ -88,13 +88,8 @@ class StateSize:
             turn += 1
             for _ in range(self.batches + 1):
                 feed.add(_rows(rng.integers(0, keys, self.rows), rng))
-            query = (
-                ef.keyed(feed.stream(spark), key="key")
-                .balance("key", workers=self.workers)
-                .apply(OPERATOR)
-                .start(f"{folder}-checkpoint", Discard(), available_now=True)
-            )
-            query.wait()
+            keyed = ef.keyed(feed.stream(spark), "key").balance("key", partitions=self.workers)
+            query = processed(keyed.apply(OPERATOR), f"{folder}-checkpoint")
             return seconds_of(finished(query.spark_query))[1:]
 
         return run

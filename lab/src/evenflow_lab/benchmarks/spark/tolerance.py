@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from evenflow.spark.keyed import Keyed
+    from evenflow.spark.result import BalancedDataFrame
 
 Text = Callable[[int, int], Sequence[npt.NDArray[Any]]]  #: (batches, words of each) → the words
 
@@ -88,7 +89,7 @@ class Tolerance:
             f"{self.batches + WARM} jumps, counted; micro-batches of {self.words * self.workers:,}, "
             f"1 ms of service a word. trades: {STOCKS:,} stocks, Zipf with z = {STOCKS_ZIPF:g}, "
             f"frequencies swapped every {self.interval} micro-batches (f = 1); each trade meets those "
-            f"of its stock within two micro-batches of {self.trades:,} (a window self-join), "
+            f"of its stock within two micro-batches of {self.trades:,} (an interval self-join), "
             f"{self.pair_seconds * 1000:g} ms of service a pair; the stream stands in for a stock "
             "exchange's, which cannot be had. "
             f"{self.workers} workers; throughput: messages over the time of {self.batches} "
@@ -160,7 +161,7 @@ class Tolerance:
         return _Load("trades", keys, partial(_self_join, self.pair_seconds), ("key",))
 
 
-def _self_join(seconds: float, keyed: Keyed, log: str) -> Keyed:
-    return keyed.window_join(
-        time="at", within="2 minutes", delay="1 minute", where=ServingPairs(seconds, log)
+def _self_join(seconds: float, keyed: Keyed, log: str) -> BalancedDataFrame:
+    return keyed.withWatermark("at", "1 minute").intervalJoin(
+        time="at", within="2 minutes", where=ServingPairs(seconds, log)
     )

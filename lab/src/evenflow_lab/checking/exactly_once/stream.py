@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import evenflow as ef
-from evenflow.engine.job import Job
+from evenflow.engine.keyed_states import KeyedStates
 from evenflow.engine.routing import fingerprints_of
 from evenflow.model.owners import Owners
 from evenflow.operators import Aggregate, Aggregates
@@ -177,13 +177,14 @@ def state_of(checkpoint: Path, pages: list[str | None]) -> pa.Table:
     opened = Checkpoint.open(checkpoint)
     last = opened.last()
     assert last is not None
-    job = Job(("page",), ROWS, Aggregates(**aggregates()), None, 1)
-    owners = {epoch: Owners.from_json(place) for epoch, place in last.placements.items()}
-    reader = StateReader(opened.segments_directory, last.segments, owners)
+    operator = Aggregates(**aggregates())
+    job = Job(("page",), ROWS, KeyedStates(operator), None, 1)
+    owners = {epoch: Owners.from_json(place) for epoch, place in last.owners.items()}
+    reader = StateReader(opened.storage, last.segments, owners)
     keys = pa.table({"page": pa.array(pages, pa.string())})
     prints = fingerprints_of(keys.combine_chunks().to_batches()[0], ("page",))
     states, known = reader.look_up(prints, keys.rename_columns(["k0"]))
     assert known.all(), "a key has no state"
     states = states.rename_columns([name.removeprefix("s_") for name in states.column_names])
-    emitted = job.operator.emit(keys, states.cast(job.state_schema()))
+    emitted = operator.emit(keys, states.cast(job.state_schema()))
     return emitted.add_column(0, "page", keys.column("page"))
