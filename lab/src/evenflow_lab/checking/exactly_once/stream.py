@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import evenflow as ef
+from evenflow.engine.job import Job
 from evenflow.engine.keyed_states import KeyedStates
 from evenflow.engine.routing import fingerprints_of
 from evenflow.model.owners import Owners
