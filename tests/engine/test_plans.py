@@ -1,0 +1,73 @@
+"""From one batch's plan to the next: what the user has changed, and what was written down."""
+
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+import pytest
+
+from evenflow.engine.in_process import run_stream
+from evenflow.engine.job import Job
+from evenflow.engine.keyed_states import KeyedStates
+from evenflow.engine.plans import first_plan, next_plan, parameters_of, scheme_of
+from evenflow.grouping import make
+from evenflow.grouping.greedy_d import GreedyD
+from evenflow.model import InputError, Plan
+from evenflow.operators import Aggregates, count
+from evenflow.state.checkpoint import Checkpoint
+from evenflow.state.journal import fixed_plan
+from evenflow.state.manifest import Manifest
+from evenflow.storage.faults import Crash, Faults, FaultyStorage
+from evenflow.storage.memory import MemoryStorage
+
+ROWS = pa.table({"k": [f"key {i % 7}" for i in range(60)]})
+JOB = Job(("k",), ROWS.schema, KeyedStates(Aggregates(n=count())), make("greedy-d", d=5), 4)
+
+
+def test_a_plan_keeps_the_schemes_parameters():
+    plan = first_plan(JOB)
+    assert (plan.scheme, plan.parameters) == ("greedy-d", {"d": 5})
+    assert Plan.from_dict(plan.to_dict()) == plan
+    assert scheme_of(JOB, plan) is JOB.scheme
+
+
+def test_a_batch_that_is_tried_again_routes_by_the_parameters_of_its_first_try():
+    other = replace(JOB, scheme=make("greedy-d", d=2))
+    storage = MemoryStorage()
+    plan = fixed_plan(storage, 0, next_plan(JOB, None, 4))
+    again = fixed_plan(storage, 0, next_plan(other, None, 4))
+    assert again == plan
+    assert scheme_of(other, again) == GreedyD(d=5)
+
+
+def test_other_parameters_count_from_the_next_batch_on():
+    last = Manifest(batch=0, plan=first_plan(JOB).to_dict())
+    plan = next_plan(replace(JOB, scheme=make("greedy-d", d=2)), last, 4)
+    assert plan.parameters == {"d": 2}
+    assert plan.reason == "asked for"
+    assert next_plan(JOB, last, 4) == first_plan(JOB)
+
+
+def test_a_restart_with_other_parameters_does_not_change_a_batch_that_was_begun():
+    """Killed after its plan was written down and before it was committed."""
+    storage = MemoryStorage()
+    calls = Faults()
+    list(run_stream(JOB, FaultyStorage(MemoryStorage(), calls), [ROWS]))
+    (fixed,) = [i for i, call in enumerate(calls.log) if call.startswith("create plans/")]
+    dying = FaultyStorage(storage, Faults(crash_at=fixed, applied=True))
+    with pytest.raises(Crash):
+        list(run_stream(JOB, dying, [ROWS]))
+    other = replace(JOB, scheme=make("greedy-d", d=1))
+    (first, second) = run_stream(other, storage, [ROWS, ROWS])
+    assert first["replication"] > 1, "routed by d = 5, as when it was begun"
+    assert second["replication"] == 1
+    assert Plan.from_dict(Checkpoint.open(storage).last().plan).parameters == {"d": 1}
+
+
+def test_a_scheme_whose_parameters_cannot_be_written_down_is_refused():
+    @dataclass(frozen=True)
+    class Odd:
+        name = "odd"
+        choose: object = object()
+
+    with pytest.raises(InputError, match="'odd' has a parameter that cannot be written down"):
+        parameters_of(Odd())
