@@ -23,7 +23,7 @@ from evenflow.operators import Aggregates, NaiveBayes, on_table
 from evenflow.simulator.sources import Sources
 from evenflow.spark.execution import InPartition, frame_of
 from evenflow.spark.sinks import MemorySink
-from streaming import run, start
+from evenflow_lab.checking.streaming import run, start
 
 F = pytest.importorskip("pyspark.sql.functions")
 

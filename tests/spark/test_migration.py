@@ -9,7 +9,7 @@ import pytest
 import evenflow as ef
 from evenflow.state.verification import verify
 from evenflow_lab.benchmarks.spark.feeding import Feed
-from streaming import start
+from evenflow_lab.checking.streaming import start
 
 pytestmark = pytest.mark.spark
 

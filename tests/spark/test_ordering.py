@@ -19,8 +19,8 @@ from evenflow.ordering import Writer
 from evenflow.spark.sinks import MemorySink
 from evenflow_lab.checking.kafka_topics import new_topic, produced
 from evenflow_lab.checking.order_checker import check
+from evenflow_lab.checking.streaming import run
 from ordering.test_ordering import COMMANDS, PARTITIONS, U64, _log_of, _writer
-from streaming import run
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 

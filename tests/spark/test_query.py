@@ -12,7 +12,7 @@ from evenflow.spark.sinks import MemorySink
 from evenflow.spark.stopping import BatchGate, stoppable
 from evenflow.state.checkpoint import Checkpoint
 from evenflow_lab.benchmarks.spark.feeding import Feed
-from streaming import run, start
+from evenflow_lab.checking.streaming import run, start
 
 pytestmark = pytest.mark.spark
 

@@ -15,7 +15,7 @@ from evenflow.operators.windows import Window
 from evenflow.spark.sinks import MemorySink
 from evenflow.state.checkpoint import Checkpoint
 from evenflow.state.verification import verify
-from streaming import run
+from evenflow_lab.checking.streaming import run
 
 F = pytest.importorskip("pyspark.sql.functions")
 

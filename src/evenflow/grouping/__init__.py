@@ -2,7 +2,7 @@
 
     scheme = evenflow.grouping.DChoices(epsilon=0.01)
 
-A class is imported when it is first used, and with it the compiler that its kernel needs.
+A class is imported when it is first used, and with it its kernel.
 """
 
 from importlib import import_module

@@ -97,8 +97,14 @@ class Keyed:
         if partitions is not None:
             check_whole("partitions", partitions, least=1)
         chosen: GroupingScheme | None
-        if isinstance(scheme, str):
-            chosen = None if scheme == AUTO and not parameters else make(scheme, **parameters)
+        if "workers" in parameters:
+            raise InputError("balance has no workers; how many tasks share the work is `partitions`")
+        if scheme == AUTO:
+            if parameters:
+                raise InputError(f'balance: "auto" has no parameters, got {min(parameters)}=…')
+            chosen = None
+        elif isinstance(scheme, str):
+            chosen = make(scheme, **parameters)
         elif parameters:
             raise InputError(
                 f"balance: {min(parameters)}=… belongs to a scheme that is given by name; an instance "
