@@ -1,6 +1,6 @@
 """Writes docs/reference/ from the package itself: docstrings, dataclass fields and `--help`.
 
-`make docs` runs it. The pages are committed, and tests/test_docs.py fails where one is out of date.
+`make docs` runs it. The pages are committed, and tests/docs fails where one is out of date.
 They hold what this package ships, not what another installed package adds.
 """
 

@@ -5,7 +5,7 @@
     python docs/measure.py spark=FILE      # what its command has printed before, into FILE
 
 A table stands in a page between `<!-- measured: NAME -->` and `<!-- end -->`. Figures that are no
-times depend on the seed alone; tests/test_docs.py compares those of the README with a fresh run.
+times depend on the seed alone; tests/docs compares those of the README with a fresh run.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ from pathlib import Path
 from statistics import median
 from textwrap import wrap
 from typing import Any, NamedTuple
+
+from evenflow.grouping import schemes
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -51,8 +53,6 @@ def run(command: str, source: Path = ROOT / "src") -> Any:
     """What `evenflow …` prints as JSON. Files that it writes are thrown away."""
     if command in _PRINTED:
         return json.loads(_PRINTED[command].read_text(encoding="utf-8"))
-    if not command.startswith("evenflow "):
-        return _run_script(command)
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run(
             [sys.executable, "-m", "evenflow.cli", *shlex.split(command)[1:]],
@@ -65,27 +65,21 @@ def run(command: str, source: Path = ROOT / "src") -> Any:
     return json.loads(done.stdout)
 
 
-def _run_script(command: str) -> Any:
-    """What `python -m evenflow_lab.benchmarks.…` prints as JSON."""
-    done = subprocess.run(
-        [sys.executable, *shlex.split(command)[1:]],
-        stdout=subprocess.PIPE,
-        text=True,
-        check=True,
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
-    )
-    return json.loads(done.stdout)
-
-
 def compare() -> str:
     """Without times, so that every machine gets the same table."""
     command = "evenflow compare --json"
+    symbols = {name: scheme.symbol for name, scheme in schemes().items()}
     rows = [
-        [f"`{r['grouping']}`", _times(r["worst_window"]), f"{r['replication']:.2f}"]
+        [
+            f"`{r['grouping']}`",
+            symbols[r["grouping"]],
+            _times(r["worst_window"]),
+            f"{r['replication']:.2f}",
+        ]
         for r in run(command)["results"]
     ]
-    return _shown([command], _table(["scheme", "worst window", "replication"], rows))
+    headings = ["scheme", "symbol", "worst window", "replication"]
+    return _shown([command], _table(headings, rows))
 
 
 def comparison(stream: str) -> str:
@@ -164,7 +158,7 @@ def kernels() -> str:
 
 def simulation() -> str:
     """The whole simulator, not the schemes alone, over the length of the stream."""
-    command = "python -m evenflow_lab.benchmarks.simulation --json"
+    command = "evenflow bench simulation --json"
     answer = run(command)
     rows = [
         [
@@ -341,15 +335,15 @@ _BOTH = {"steady": STEADY, "drift": DRIFT}
 _MILLION = {"steady": STEADY.replace("2000000", "1000000")}
 
 _ENGINE = "evenflow bench spark --full --json " + " ".join(
-    f"--only {name}" for name in ("per_key", "figure13_14", "state_size", "empty_batch")
+    f"--only {name}" for name in ("per-key", "figure13-14", "state-size", "empty-batch")
 )
 _OVERHEAD = "evenflow bench spark --full --json --only overhead"
-_FLUCTUATION = "evenflow bench spark --json --only fluctuation --only scale_out"
+_FLUCTUATION = "evenflow bench spark --json --only fluctuation --only scale-out"
 _TOLERANCE = "evenflow bench spark --json --only tolerance"
 _PLANNER = "evenflow bench planner --json"
-_Q5 = "python -m evenflow_lab.benchmarks.tpch_q5 --json"
+_Q5 = "evenflow bench tpch-q5 --json"
 
-_FLEET = "python -m evenflow_lab.benchmarks.fleet --json"
+_FLEET = "evenflow bench fleet --json"
 
 BLOCKS = {
     "compare": Block("README.md", compare),
