@@ -151,7 +151,7 @@ def kernels() -> str:
     return _shown(
         [command],
         _table(headings, rows),
-        f"Fingerprints of 20-byte strings: {speed:,.0f} MB a second on one core.",
+        f"Fingerprints of 20-byte strings: {speed:,.0f} MB per second on one core.",
         f"Medians of {KERNEL_RUNS} runs. {_machine()}",
     )
 
@@ -170,13 +170,13 @@ def simulation() -> str:
         for row in answer["rows"]
     ]
     headings = [
-        "messages", "ns a message", "making the stream", "routing", "the rest", "million a second",
+        "messages", "ns per message", "making the stream", "routing", "the rest", "million per second",
         "stream already made",
     ]  # fmt: skip
     return _shown(
         [command],
         _table(headings, rows),
-        f"The dearest length costs {answer['dearest_to_cheapest']:.2f} times as much a message as the "
+        f"The dearest length costs {answer['dearest_to_cheapest']:.2f} times as much per message as the "
         f"cheapest. {_machine()}",
     )
 
@@ -263,7 +263,7 @@ def q5() -> str:
         [_Q5],
         f"The window join of the continuous Q5 (scale factor {told['scale']:g}, {told['intervals']} "
         f"intervals of {told['batches']} micro-batches, {told['warm']} of which do not count) on "
-        f"{told['workers']} workers, {told['service'] * 1000:g} ms of service a pair; which orders are "
+        f"{told['workers']} workers, {told['service'] * 1000:g} ms of service per pair; which orders are "
         "hot changes with every interval.",
         _table(list(answer["figures"][0]), rows),
     )
@@ -280,8 +280,8 @@ def fleet() -> str:
     return _shown(
         [_FLEET],
         f"{told['queries']} queries on three applications of one core; the inputs of a third of them "
-        f"burst together, {told['low']} rows a second rising to {told['high']} for a third of "
-        f"{told['period']:g} seconds, {told['service'] * 1000:g} ms a row, a batch every "
+        f"burst together, {told['low']} rows per second rising to {told['high']} for a third of "
+        f"{told['period']:g} seconds, {told['service'] * 1000:g} ms per row, a batch every "
         f"{told['trigger']}. Connected: queries that burst together share a node. Placed: by the "
         "correlation of loads, once a period had been seen. Seconds of batches, over "
         f"{told['periods']} periods.",
