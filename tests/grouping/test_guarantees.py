@@ -319,7 +319,7 @@ def test_table_entries_win_over_the_hash_until_a_new_table_comes():
 
 
 @pytest.mark.parametrize(
-    ("entries", "said"), [({1: 0, 2: 0, 3: 0}, "3 entries is above the limit of 2"), ({1: 9}, "9")]
+    ("entries", "said"), [({1: 0, 2: 0, 3: 0}, "3 entries, above the limit of 2"), ({1: 9}, "9")]
 )
 def test_a_refused_table_changes_nothing(entries, said):
     scheme = make("table", limit=2)

@@ -11,10 +11,9 @@ from evenflow.grouping.capacity import (
     RENEW_AT,
     SENT,
     CapacityScheme,
-    new_progress,
+    capacities,
     renew,
     shares_of,
-    spread_evenly,
     take_room,
 )
 from evenflow.grouping.protocol import I32, I64, U64, worker_ids
@@ -31,7 +30,7 @@ class State(NamedTuple):
     room: I64
     shares: np.ndarray
     progress: I64
-    places: U64  #: where on the ring of 64-bit words the points are, ascending
+    places: U64  #: the points on the ring of 64-bit words, ascending
     owners: I32  #: the worker number of each point
     guide: I32  #: top bits of a word → the first point that may follow it
 
@@ -40,17 +39,17 @@ class State(NamedTuple):
 class BoundedHashing(CapacityScheme):
     """Puts workers and keys on a ring; a key goes clockwise to the first worker that has room.
 
-    Guarantee: no worker gets more than (1 + ε) · m/n + 1 of the first m messages of a source (weights:
-    of its fair share).
+    Guarantee: no worker gets more than (1 + ε) · m/n + 1 of the first m messages of a source
+    (with weights: of its fair share).
 
     Parameters:
         epsilon: how far above its fair share a worker may be.
-        patience: messages a worker gets, on average, until capacities are renewed; 0 renews them at
-            every message, as the paper does.
-        points: how many places on the ring each worker has.
+        patience: messages per worker, on average, between renewals of capacities; 0 renews them at
+            every message, as in the paper.
+        points: the number of places on the ring per worker.
 
-    Resizing is consistent: a worker's places depend on its id alone, so one that joins or leaves
-    takes or gives up only what lies before its places (and what overflows).
+    Resizing is consistent: a worker's places depend on its id alone, so a worker that joins or leaves
+    takes or gives up only the keys before its places (and what overflows).
 
     Example:
         >>> import numpy as np
@@ -74,17 +73,11 @@ class BoundedHashing(CapacityScheme):
         check_whole("points", self.points, least=1)
 
     def start(self, workers: Workers | int, seed: int = 0, source: int = 0) -> State:
-        roster = self.roster(workers)
-        n = len(roster)
-        return State(
-            worker_ids(roster),
-            np.array([salt(seed)]),
-            np.zeros(n, np.int64),
-            np.zeros(n, np.int64),
-            shares_of(roster),
-            new_progress(),
-            *self._ring(roster, salt(seed)),
-        )
+        return self._state(self.roster(workers), salt(seed))
+
+    def _state(self, roster: Workers, word: np.uint64, sent: int = 0) -> State:
+        known = capacities(worker_ids(roster), word, shares_of(roster), sent)
+        return State(*known, *self._ring(roster, word))
 
     def _ring(self, workers: Workers, seed: np.uint64) -> tuple[U64, I32, I32]:
         places = np.array(
@@ -106,12 +99,10 @@ class BoundedHashing(CapacityScheme):
 
     def resize(self, state: State, workers: Workers | int) -> State:
         roster = self.roster(workers)
-        shares = shares_of(roster)
-        if roster.ids == tuple(state.ids.tolist()) and np.array_equal(shares, state.shares):
+        same = roster.ids == tuple(state.ids.tolist())
+        if same and np.array_equal(shares_of(roster), state.shares):
             return state
-        loads, progress = spread_evenly(int(state.progress[SENT]), shares)
-        ring, room = self._ring(roster, state.salt[0]), np.zeros_like(loads)
-        return State(worker_ids(roster), state.salt, loads, room, shares, progress, *ring)
+        return self._state(roster, state.salt[0], int(state.progress[SENT]))
 
 
 @kernel

@@ -1,8 +1,9 @@
-"""Capacities that grow with the stream: what random-choices, bounded-hashing and consistent share."""
+"""Capacities that grow with the stream, shared by random-choices, bounded-hashing and consistent."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -11,8 +12,8 @@ from evenflow.kernels.jit import inlined, kernel
 from evenflow.model import InputError, Workers
 from evenflow.model.validation import check_not_negative, check_positive
 
-# What `progress` holds: messages sent, the number at which capacities are renewed, and how often
-# they have been.
+# The entries of `progress`: messages sent, the number at which capacities are renewed, and how many
+# renewals there were.
 SENT, RENEW_AT, RENEWALS = range(3)
 
 
@@ -22,10 +23,10 @@ class CapacityScheme(Scheme):
 
     The capacity of worker w after m messages is ⌈(1 + ε) · m · share_w⌉, share_w its part of all
     weights. The papers renew capacities at every message. Here they stay for up to `patience`
-    messages a worker, though not beyond half of the slack ε · m: they are then never above the
-    papers' (the bound is the same), while keys settle down between renewals, on fewer workers, and
-    routing is faster, for the price of a less even load from moment to moment (docs/decisions/0005).
-    `patience=0` is the papers' rule to the letter.
+    messages per worker, but no longer than half of the slack ε · m: they never exceed the papers', so
+    the bound is the same. Between renewals keys settle on fewer workers and routing is faster, at the
+    price of a less even load from moment to moment (docs/decisions/0005). `patience=0` is the papers'
+    rule to the letter.
     """
 
     epsilon: float = 0.01
@@ -53,26 +54,31 @@ def shares_of(workers: Workers) -> np.ndarray:
     return weights / weights.sum()
 
 
-def new_progress() -> I64:
-    """Nothing sent; capacities to be renewed at once."""
-    return np.zeros(3, np.int64)
+class Capacities(NamedTuple):
+    """The first fields of every state: workers, their loads and the room that is left."""
+
+    ids: I32
+    salt: U64
+    loads: I64
+    room: I64
+    shares: np.ndarray
+    progress: I64
 
 
-def spread_evenly(sent: int, shares: np.ndarray) -> tuple[I64, I64]:
-    """(loads, progress) as if what was sent had gone to this roster in proportion to its shares.
+def capacities(ids: I32, salt: np.uint64, shares: np.ndarray, sent: int = 0) -> Capacities:
+    """A state in which `sent` messages have gone to the workers in proportion to their shares.
 
-    After a change of roster or weights, loads as they were would make newcomers look empty, and be
-    flooded, and others full for as long as the stream has lasted.
+    After a change of roster or weights, the old loads would make newcomers look empty, and flood them,
+    and others look full for as long as the stream has lasted.
     """
     loads = np.floor(sent * shares).astype(np.int64)
-    progress = new_progress()
-    progress[SENT] = loads.sum()
-    return loads, progress
+    progress = np.array([loads.sum(), 0, 0], np.int64)  # capacities are renewed at once
+    return Capacities(ids, np.array([salt]), loads, np.zeros_like(loads), shares, progress)
 
 
 @kernel
 def renew(epsilon, patience, shares, loads, room, progress):
-    """Set each worker's room to what its capacity leaves it, and say when to do so again."""
+    """Set each worker's room to what is left of its capacity, and set the time of the next renewal."""
     now = progress[SENT] + 1  # the message that is about to be placed counts
     factor = 1.0 + epsilon
     next_change = np.int64(0x7FFFFFFFFFFFFFFF)
@@ -81,8 +87,8 @@ def renew(epsilon, patience, shares, loads, room, progress):
         room[w] = capacity - loads[w]
         if shares[w] > 0.0:
             last = np.int64(capacity / (factor * shares[w]))
-            # Rounded, the quotient may be one message short: renewed early, patience would be
-            # granted a second time.
+            # The rounded quotient may be one message short: an early renewal would grant patience
+            # twice.
             if np.ceil(factor * (last + 1) * shares[w]) <= capacity:
                 last += 1
             next_change = min(next_change, last)

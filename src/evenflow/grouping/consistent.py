@@ -11,7 +11,8 @@ from evenflow.grouping.capacity import CapacityScheme, shares_of
 from evenflow.grouping.dealing import dealt, redeal
 from evenflow.grouping.protocol import I32, I64, U64
 from evenflow.grouping.random_choices import State as Placement
-from evenflow.grouping.random_choices import fresh_state, route_by_room
+from evenflow.grouping.random_choices import new_state, route_by_room
+from evenflow.kernels.mixing import salt
 from evenflow.model import Feedback, Signal, Workers
 from evenflow.model.validation import check_not_negative, check_whole
 
@@ -31,25 +32,24 @@ class State(NamedTuple):
 class ConsistentGrouping(CapacityScheme):
     """Spreads keys over many small virtual workers of equal load; machines hold as many as they can.
 
-    Keys go to virtual workers by random-choices. A worker that is busy or idle says so, and the
-    signals wait in two queues, first come, first served; a virtual worker moves when a busy worker
-    can be paired with an idle one, the one that the busy worker has had for longest, and not more
-    often than once a time slot for either of them. A worker keeps at least one, so that its signals
-    keep coming.
+    Keys go to virtual workers by random-choices. Busy and idle workers send signals, which wait in two
+    first-in, first-out queues. When a busy worker can be paired with an idle one, the virtual worker
+    that the busy one has held longest moves; each worker takes part in at most one move per time slot.
+    A worker keeps at least one virtual worker, so that it keeps sending signals.
 
-    Guarantee: virtual workers differ by the slack of random-choices only, so that a worker with v of
-    V virtual workers throughout gets at most v · ((1 + ε) · m/V + 1) of a source's m messages.
+    Guarantee: virtual workers differ only by the slack of random-choices, so a worker that always holds
+    v of V virtual workers gets at most v · ((1 + ε) · m/V + 1) of a source's m messages.
 
     Parameters:
         epsilon: how far above its fair share a virtual worker may be.
-        patience: messages a worker gets, on average, until capacities are renewed; 0 renews them at
-            every message, as the paper does.
+        patience: messages per worker, on average, between renewals of capacities; 0 renews them at
+            every message, as in the paper.
         virtual: virtual workers per worker at the start (with weights: in proportion to them).
         time_slot: the shortest time between two moves of one worker, in the unit of `Feedback.time`.
 
-    Resizing is consistent: virtual workers and their keys stay as they are; a worker that joins takes
-    its share of them from all others, those of one that leaves are dealt out, and what was learned
-    about the others stays. Only a roster larger than the number of virtual workers starts anew.
+    Resizing is consistent: virtual workers keep their keys. A worker that joins takes its share of
+    them from all others, those of one that leaves are dealt out, and what was learned about the others
+    is kept. Only a roster larger than the number of virtual workers starts over.
 
     Example:
         >>> import numpy as np
@@ -79,7 +79,7 @@ class ConsistentGrouping(CapacityScheme):
         roster = self.roster(workers)
         counts = dealt(self.virtual * len(roster), shares_of(roster))
         owners = np.repeat(np.array(roster.ids, np.int32), counts)
-        placement = fresh_state(owners, np.full(len(owners), 1 / len(owners)), seed)
+        placement = new_state(owners, salt(seed), np.full(len(owners), 1 / len(owners)))
         return _with_roster(placement, roster, np.zeros(len(owners), np.int64))
 
     def route(self, state: State, keys: U64, out: I32) -> None:
@@ -89,7 +89,7 @@ class ConsistentGrouping(CapacityScheme):
         return np.unique(state.placement.ids)
 
     def observe(self, state: State, feedback: Feedback) -> None:
-        """Queue the signals and make every move that pairs a busy worker with an idle one."""
+        """Queue the signals and make all moves from a busy worker to an idle one."""
         for worker, signal in feedback.signals.items():
             w = np.flatnonzero(state.live == worker)
             if len(w) and state.waiting[w[0]] != signal:
@@ -97,7 +97,7 @@ class ConsistentGrouping(CapacityScheme):
                 state.numbers[1] += 1
                 state.queued[w[0]] = state.numbers[1]
         if state.waiting.min() == state.waiting.max():
-            return  # nobody to pair with: not worth a count
+            return  # no pair is possible
         held = np.array(list(self.virtual_workers(state).values()))
         while self._move_one(state, feedback.time, held):
             pass
@@ -145,7 +145,7 @@ class ConsistentGrouping(CapacityScheme):
         return resized
 
     def _learned_shares(self, state: State, roster: Workers) -> np.ndarray:
-        """A newcomer's share is that of its weight; those that stay divide the rest as they do now."""
+        """A newcomer gets the share of its weight; workers that stay divide the rest as they do now."""
         held = self.virtual_workers(state)
         stays = np.array([w in held for w in roster.ids])
         now = np.array([held.get(w, 0) for w in roster.ids], np.float64)
@@ -155,13 +155,13 @@ class ConsistentGrouping(CapacityScheme):
         return shares
 
     def virtual_workers(self, state: State) -> dict[int, int]:
-        """How many virtual workers each worker has."""
+        """The number of virtual workers of each worker."""
         owners, counts = np.unique(state.placement.ids, return_counts=True)
         held = dict(zip(owners.tolist(), counts.tolist(), strict=True))
         return {w: held.get(w, 0) for w in state.live.tolist()}
 
     def describe(self, state: State) -> dict[str, Any]:
-        """Virtual workers per worker, and how many have moved."""
+        """The number of moves, and the fewest and most virtual workers of a worker."""
         held = list(self.virtual_workers(state).values())
         return {"moves": int(state.numbers[0]), "fewest": min(held), "most": max(held)}
 

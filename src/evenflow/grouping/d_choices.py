@@ -18,7 +18,7 @@ from evenflow.grouping.head import (
     needed_at,
     steady_run,
 )
-from evenflow.grouping.protocol import I32, I64, U64, choices_of
+from evenflow.grouping.protocol import I32, I64, U64
 from evenflow.kernels.jit import inlined, kernel
 from evenflow.kernels.mixing import choice, high_choice, low_choice, mix
 from evenflow.kernels.selection import (
@@ -43,49 +43,50 @@ from evenflow.sketches.space_saving import (
     touch_steadily,
 )
 
-# What `plan` holds: the current d; when it was found last, and the aged total and the time of the next
-# ageing as they were then; when it is to be found next, and after how long again, at the least and at
-# the most; how much lag is forgiven; a d that the user has fixed, or 0.
+# The entries of `plan`: the current d; when it was last computed, with the aged total and the time of
+# the next ageing at that moment; when it is due again, and the current, shortest and longest interval
+# between computations; how much lag is forgiven; a d fixed by the user, or 0.
 (
     CHOICES, FOUND_AT, TOTAL_THEN, AGE_AT_THEN, DUE, INTERVAL, SHORTEST, LONGEST, FORGIVE, FIXED,
 ) = range(10)  # fmt: skip
 
-_CACHED_SETS = 2048  # a power of two; two hot keys in one row only cost time
+_CACHED_SETS = 2048  # a power of two; hot keys that share a row only cost time
 
-# What a row of the cache of sets holds before the set itself: the key and the d it was made for, and
-# where in the levels a worker was last found.
+# A row of the cache of sets: the key and the d it was made for, the place in the levels where a worker
+# was last found, and then the set itself.
 KEY, MADE_FOR, PLACE, SET = range(4)
 
 
 class State(NamedTuple):
     base: HeadState
     plan: I64
-    hot: np.ndarray  #: per counter: whether its key was hot when d was last found
-    counts_then: I64  #: per counter: its count when d was last found
-    shares: np.ndarray  #: room for the hot keys' shares
+    hot: np.ndarray  #: per counter: whether its key was hot when d was last computed
+    counts_then: I64  #: per counter: its count when d was last computed
+    shares: np.ndarray  #: scratch space for the hot keys' shares
     sets: U64  #: a cache: the sets of hot keys' workers, each in the row of its key's slot
 
 
 @dataclass(frozen=True)
 class DChoices(HeadScheme):
-    """Sends hot keys to the least loaded of d workers, d as small as balance allows, others of two.
+    """Sends hot keys to the least loaded of d workers, d as small as balance allows; others of two.
 
     d is the smallest number that satisfies the paper's Proposition 4.1 for the hot keys' frequencies
-    as SpaceSaving sees them. It is found anew every few messages and whenever a key becomes hot;
-    where it reaches n, hot keys go to the least loaded of all, as under w-choices.
+    as SpaceSaving estimates them. It is recomputed every few messages and whenever a key becomes hot;
+    where it reaches n, hot keys go to the least loaded of all workers, as under w-choices.
 
     Guarantee: a key seen fewer than `sightings / 2` times is on at most two workers. The proposition
-    is a necessary condition for an imbalance of ε a source, so the imbalance is near s·ε for s
-    sources, not surely below it.
+    is a necessary condition for an imbalance of ε per source, so the imbalance is near s·ε for s
+    sources, not always below it.
 
     Parameters:
-        epsilon: the imbalance to aim at, as a share of the stream.
-        choices: a fixed d for hot keys instead of one that is found, for experiments.
-        theta: the least share of a hot key; None for 1/(5n).
-        sightings: how many recent messages of a key at θ are evidence enough.
+        epsilon: the target imbalance, as a share of the stream.
+        choices: a fixed d for hot keys, for experiments; None computes it.
+        theta: the smallest share of a hot key; None for 1/(5n).
+        sightings: the number of recent messages that makes a key with share θ hot.
         counters: SpaceSaving counters per possible hot key.
 
-    Resizing: other keys move as under partial key grouping; loads and hot keys are kept.
+    Resizing: other keys move as under partial key grouping; workers that stay
+    keep their loads, and hot keys stay hot.
 
     Example:
         >>> import numpy as np
@@ -95,7 +96,7 @@ class DChoices(HeadScheme):
         >>> 33 < len(set(out[::3].tolist())) < 66
         True
 
-    Paper: D-C in "When two choices are not enough", Algorithm 1 and §IV-A. Ageing is ours.
+    Paper: D-C in "When two choices are not enough", Algorithm 1 and §IV-A. Ageing is our addition.
     """
 
     name: ClassVar[str] = "d-choices"
@@ -111,26 +112,16 @@ class DChoices(HeadScheme):
             check_whole("choices", self.choices, least=1)
 
     def start(self, workers: Workers | int, seed: int = 0, source: int = 0) -> State:
-        return self._around(self._start(workers, seed, source))
+        return self._with_plan(super().start(workers, seed, source))
 
-    def _around(self, base: HeadState) -> State:
+    def _with_plan(self, base: HeadState) -> State:
         counters = len(base.sketch.keys)
         n, theta, memory = len(base.ids), base.limits[THETA], base.limits[MEMORY]
         seen, total, age_at = (int(base.sketch.numbers[i]) for i in (SEEN, TOTAL, AGE_AT))
         longest, shortest = ceil(memory / 3), ceil(1 / theta)
         forgive, fixed = ceil(longest / (15 * n)), min(self.choices or 0, n)
-        plan = [
-            fixed or min(2, n),
-            seen,
-            total,
-            age_at,
-            seen,
-            shortest,
-            shortest,
-            longest,
-            forgive,
-            fixed,
-        ]
+        plan = [fixed or min(2, n), seen, total, age_at, seen]
+        plan += [shortest, shortest, longest, forgive, fixed]
         return State(
             base,
             plan=np.array(plan, np.int64),
@@ -143,23 +134,16 @@ class DChoices(HeadScheme):
     def route(self, state: State, keys: U64, out: I32) -> None:
         _route(*state.base, *state[1:], self.epsilon, keys, out)
 
-    def candidates(self, state: State, key: int) -> I32:
-        base = state.base
-        # The next message may be the one that makes d be found anew.
-        if self._may_be_hot(base, key):
-            return base.ids
-        return choices_of(key, base.salt, base.ids, 2)
-
     def observe(self, state: State, feedback: Feedback) -> None:
         super().observe(state, feedback)
         if feedback.hot is not None and feedback.hot.counts:
-            for old, new in zip(state[1:], self._around(state.base)[1:], strict=True):
-                old[:] = new  # d is found at the next hot message
+            for old, new in zip(state[1:], self._with_plan(state.base)[1:], strict=True):
+                old[:] = new  # d is recomputed at the next hot message
 
     def resize(self, state: State, workers: Workers | int) -> State:
         if self.roster(workers).ids == tuple(state.base.ids.tolist()):
             return state
-        return self._around(self._resized(state.base, workers))
+        return self._with_plan(super().resize(state.base, workers))
 
     def describe(self, state: State) -> dict[str, Any]:
         return {"d": int(state.plan[CHOICES]), **super().describe(state)}
@@ -188,7 +172,7 @@ def _holds(h, prefix, head, n, d, epsilon):
     filled = 1.0 - np.exp(h * d * np.log1p(-1.0 / n))  # b_h / n
     room = filled * (1.0 + n * epsilon) - prefix - filled * filled * (1.0 - head)
     others = head - prefix
-    # filled ** d lies in [0, 1] and is dear: it is only worked out where it decides.
+    # filled ** d lies in [0, 1] and is expensive: it is computed only where it decides.
     return room >= 0.0 and (others <= room or filled**d * others <= room)
 
 
@@ -197,7 +181,7 @@ def _find_optimal_choices(shares, n, epsilon):
     if len(shares) == 0:
         return min(2, n)
     head = min(shares.sum(), 1.0)
-    scale = head / shares.sum()  # estimated shares may add up to more than all
+    scale = head / shares.sum()  # estimated shares may add up to more than 1
     d = max(2, int(np.ceil(scale * shares[0] * n)))
     while d < n:
         # These two are the tight ones (§IV-A): most values of d fail one of them.
@@ -219,8 +203,8 @@ def _find_optimal_choices(shares, n, epsilon):
 
 @inlined
 def _share(count, total, lately, span):
-    """A hot key's share of the stream now: the long-run share, unless the messages since d was last
-    found say, by two standard deviations, that it has become larger or smaller."""
+    """A hot key's current share of the stream: the long-run share, unless the messages since d was last
+    computed show, by two standard deviations, that it has grown or shrunk."""
     doubt = 2.0 * np.sqrt(lately + 1.0)
     long_run = count / total
     return min(max(long_run, (lately - doubt) / span), (lately + doubt + 2.0) / span)
@@ -228,10 +212,10 @@ def _share(count, total, lately, span):
 
 @kernel
 def _forgive(loads, board, levels, slack):
-    """Lift every load that lags more than `slack` behind the average up to there.
+    """Raise every load that lags more than `slack` behind the average to that limit.
 
-    A worker that few hot keys can reach lags a little more every minute. When a change of d or of the
-    hot keys brings it within reach, it would be the least loaded of all for minutes, and be flooded.
+    A worker that few hot keys can reach lags further behind all the time. Once a change of d or of the
+    hot keys brings it within reach, it would be the least loaded worker for minutes, and be flooded.
     """
     lowest = np.int64(loads.sum() // len(loads)) - slack
     if board[LEAST] < lowest:
@@ -242,11 +226,11 @@ def _forgive(loads, board, levels, slack):
 
 @kernel
 def _find_now(sketch, limits, plan, hot, counts_then, shares, n, epsilon):
-    """Find d for the head as it is, and remember who belongs to it."""
+    """Compute d for the current head, and remember which keys belong to it."""
     counts, numbers = sketch.counts, sketch.numbers
     size, total, seen = numbers[SIZE], numbers[TOTAL], numbers[SEEN]
     needed = needed_at(total, limits)
-    # What was counted before an ageing is halved on both sides.
+    # Counts from before an ageing are halved on both sides.
     aged = min((numbers[AGE_AT] - plan[AGE_AT_THEN]) // numbers[HALF_LIFE], 62)
     span = max(total - (plan[TOTAL_THEN] >> aged), 1)
     for s in range(size):
@@ -262,8 +246,8 @@ def _find_now(sketch, limits, plan, hot, counts_then, shares, n, epsilon):
     sort_descending(shares[:heads])
     if plan[FIXED] == 0:
         d = _find_optimal_choices(shares[:heads], n, epsilon)
-        # One choice too many does no harm. Going down and up by one, as estimates waver, would: each
-        # time up, a worker that hot keys could not reach for a while would be flooded.
+        # One choice too many does no harm. Oscillating by one, as estimates waver, would: each time d
+        # goes up, a worker that hot keys could not reach for a while would be flooded.
         if d != plan[CHOICES] - 1 or d <= 2:
             plan[CHOICES] = d
     plan[FOUND_AT], plan[TOTAL_THEN], plan[AGE_AT_THEN] = seen, total, numbers[AGE_AT]
@@ -273,10 +257,10 @@ def _find_now(sketch, limits, plan, hot, counts_then, shares, n, epsilon):
 
 @inlined
 def _news(plan, hot, slot, count, needed):
-    """Whether the message makes d be due earlier.
+    """Whether the message makes d due earlier.
 
-    A key that passes twice θ and was not hot before is news: d is found soon, and again while the
-    newcomer's share becomes clear. One that merely wavers about θ is not.
+    A key that passes 2θ and was not hot before is news: d is recomputed soon, and again while the
+    newcomer's share becomes clear. A key that merely wavers around θ is not.
     """
     if count == 2 * needed and not hot[slot]:
         plan[INTERVAL] = plan[SHORTEST]
@@ -287,16 +271,16 @@ def _news(plan, hot, slot, count, needed):
 
 @kernel
 def _judge(sketch, limits, plan, hot, keys, verdicts):
-    """Count a block of messages and say of each: the slot of its key if that is hot, else TAIL.
+    """Count a block of messages; the verdict on each is the slot of its key if hot, else TAIL.
 
-    Stops after a message that asks for d to be found anew. Returns how many messages were judged, and
-    whether the last one asks for that.
+    Stops after a message that requires d to be recomputed. Returns how many messages were judged, and
+    whether the last one requires that.
     """
     numbers = sketch.numbers
     i = 0
     while i < len(keys):
-        # Almost all messages come in runs in which the least count of a hot key stays the same, nothing
-        # is aged and d is not due.
+        # Almost all messages come in runs in which the smallest count of a hot key stays the same,
+        # nothing is aged and d is not due.
         needed, run = steady_run(sketch, limits)
         end = min(i + min(run, plan[DUE] - 1 - numbers[SEEN]), len(keys))
         if end <= i:

@@ -1,4 +1,4 @@
-"""Many places dealt out to few workers in proportion: virtual workers, hash buckets."""
+"""Many places (virtual workers, hash buckets) dealt to few workers in proportion."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from evenflow.grouping.protocol import I32, I64
 
 
 def dealt(total: int, shares: np.ndarray) -> I64:
-    """`total` things in proportion to `shares`, at least one each: largest remainders first.
+    """Divide `total` places in proportion to `shares`, at least one each: largest remainders first.
 
     Example:
         >>> import numpy as np
@@ -25,10 +25,10 @@ def dealt(total: int, shares: np.ndarray) -> I64:
 
 
 def redeal(owners: I32, shares: dict[int, float]) -> None:
-    """Give every place in `owners` to a worker of `shares`, in proportion, changing few places.
+    """Assign every place in `owners` to a worker of `shares`, in proportion, changing few places.
 
-    Places of workers that have left go to those that have too few; then those that have too many
-    give up what others lack.
+    Places of workers that have left go to workers that have too few; then workers that have too many
+    give up the rest.
 
     Example:
         >>> import numpy as np

@@ -3,44 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import numpy as np
 
-from evenflow.grouping.protocol import (
-    I32,
-    I64,
-    U64,
-    Scheme,
-    carried_loads,
-    choices_of,
-    most_workers_of_a_key,
-    worker_ids,
-)
+from evenflow.grouping.key_choices import KeyChoices, State
+from evenflow.grouping.protocol import I32, U64
 from evenflow.kernels.jit import kernel
-from evenflow.kernels.mixing import choice, mix, salt
-from evenflow.model import Workers
+from evenflow.kernels.mixing import choice, mix
 from evenflow.model.validation import check_whole
 
 
-class State(NamedTuple):
-    ids: I32
-    salt: U64
-    loads: I64
-
-
 @dataclass(frozen=True)
-class GreedyD(Scheme):
+class GreedyD(KeyChoices):
     """Gives every key d workers by hash and each message to the least loaded of them.
 
     Guarantee: at most d workers per key (fewer where hashes collide). d = 1 keeps every key on one
-    worker, as key grouping does by another hash function; d = 2 is partial key grouping. Ties go to
+    worker, like key grouping with another hash function; d = 2 is partial key grouping. Ties go to
     the earlier hash function.
 
     Parameters:
-        d: how many hash functions.
+        d: the number of hash functions.
 
-    Resizing: a new number of workers moves nearly every key; loads of those that stay are kept.
+    Resizing: a new number of workers moves nearly every key; workers that stay keep their loads.
 
     Example:
         >>> import numpy as np
@@ -60,24 +45,11 @@ class GreedyD(Scheme):
     def __post_init__(self) -> None:
         check_whole("d", self.d, least=1)
 
-    def start(self, workers: Workers | int, seed: int = 0, source: int = 0) -> State:
-        roster = self.roster(workers)
-        return State(worker_ids(roster), np.array([salt(seed)]), np.zeros(len(roster), np.int64))
+    def choices(self) -> int:
+        return self.d
 
     def route(self, state: State, keys: U64, out: I32) -> None:
-        _route(self.d, state.ids, state.salt, state.loads, keys, out)
-
-    def candidates(self, state: State, key: int) -> I32:
-        return choices_of(key, state.salt, state.ids, self.d)
-
-    def resize(self, state: State, workers: Workers | int) -> State:
-        roster = self.roster(workers)
-        loads = carried_loads(state.ids, state.loads, roster)
-        return state._replace(ids=worker_ids(roster), loads=loads)
-
-    def check_guarantee(self, workers: Workers, keys: U64, out: I32) -> str | None:
-        most = most_workers_of_a_key(keys, out)
-        return f"a key is on {most} workers" if most > self.d else None
+        _route(self.d, *state, keys, out)
 
 
 @kernel

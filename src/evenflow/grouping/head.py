@@ -14,6 +14,7 @@ from evenflow.grouping.protocol import (
     U64,
     Scheme,
     carried_loads,
+    choices_of,
     most_workers_of_a_key,
     worker_ids,
 )
@@ -22,23 +23,16 @@ from evenflow.kernels.mixing import salt
 from evenflow.kernels.selection import CURSOR, new_board
 from evenflow.model import Feedback, KeyCounts, Workers
 from evenflow.model.validation import check_positive, check_share, check_whole
-from evenflow.sketches.space_saving import (
-    AGE_AT,
-    SEEN,
-    SIZE,
-    TOTAL,
-    SpaceSaving,
-    touch,
-)
+from evenflow.sketches.space_saving import AGE_AT, SEEN, SIZE, TOTAL, SpaceSaving, touch
 from evenflow.sketches.space_saving import State as Sketch
 
 THETA, MEMORY = 0, 1
 
-# Messages go through the sketch and then to the workers a block at a time: each of the two loops then
-# fits the processor's prediction and reordering, and both together take half the time of one. What is
-# decided does not depend on the block: the sketch does not look at loads.
+# Messages go through the sketch and then to the workers one block at a time: each loop then fits the
+# processor's prediction and reordering, and both together take half the time of a single loop.
+# Decisions do not depend on the block size, because the sketch does not look at loads.
 BLOCK = 512
-TAIL = -1  # the verdict on a key that is not hot; on one that is, it is its slot in the sketch
+TAIL = -1  # the verdict on a key that is not hot; a hot key's verdict is its slot in the sketch
 
 
 class Limits(NamedTuple):
@@ -56,24 +50,23 @@ class HeadState(NamedTuple):
     board: I64
     levels: U64
     sketch: Sketch
-    limits: np.ndarray  #: θ, and the fewest messages it is applied to
-    verdicts: I32  #: room for what the sketch says of a block of messages
+    limits: np.ndarray  #: θ, and the smallest number of messages it applies to
+    verdicts: I32  #: scratch space: the verdicts on a block of messages
 
 
 @dataclass(frozen=True)
 class HeadScheme(Scheme):
-    """A scheme that treats hot keys (the head) apart and all others as partial key grouping does.
+    """A scheme that handles hot keys (the head) separately and all others like partial key grouping.
 
-    A key is hot while SpaceSaving's count of it is at least θ of the recent stream. Counts are
-    halved every `sightings / θ` messages, so that "recent" means one to two times as many messages:
-    a key must have been seen about `sightings` times to be hot, and stops being hot soon after its
-    messages stop.
+    A key is hot while its SpaceSaving count is at least θ of the recent stream. Counts are halved
+    every `sightings / θ` messages, so "recent" means one to two times that many messages: a key must
+    have been seen about `sightings` times to be hot, and stops being hot soon after its messages stop.
 
     Parameters:
-        theta: the least share of a hot key; None for 1/(5n).
-        sightings: how many recent messages of a key at θ are evidence enough. Fewer: drift is
-            followed faster; more: fewer keys near θ are taken for hot by chance.
-        counters: SpaceSaving counters per possible hot key: `counters / θ` in all.
+        theta: the smallest share of a hot key; None for 1/(5n).
+        sightings: the number of recent messages that makes a key with share θ hot. Fewer messages
+            follow drift faster; with more, fewer keys near θ become hot by chance.
+        counters: SpaceSaving counters per possible hot key: `counters / θ` in total.
     """
 
     theta: float | None = None
@@ -90,35 +83,31 @@ class HeadScheme(Scheme):
         theta = 1 / (5 * n) if self.theta is None else self.theta
         return Limits(theta, ceil(self.sightings / theta), ceil(self.counters / theta))
 
-    def _start(self, workers: Workers | int, seed: int, source: int) -> HeadState:
-        roster = self.roster(workers)
-        n = len(roster)
+    def _counter(self, n: int) -> SpaceSaving:
         limits = self.limits(n)
-        loads = np.zeros(n, np.int64)
-        board, levels = new_board(loads, first=int(salt(seed, source)) % n)
-        return HeadState(
-            ids=worker_ids(roster),
-            salt=np.array([salt(seed)]),
-            loads=loads,
-            board=board,
-            levels=levels,
-            sketch=SpaceSaving(limits.capacity, limits.half_life).start(),
-            limits=np.array([limits.theta, limits.half_life], np.float64),
-            verdicts=np.zeros(BLOCK, np.int32),
-        )
+        return SpaceSaving(limits.capacity, limits.half_life)
 
-    def _resized(self, state: HeadState, workers: Workers | int) -> HeadState:
-        """Loads of those that stay are kept; the sketch starts anew where its size changes with n."""
+    def start(self, workers: Workers | int, seed: int = 0, source: int = 0) -> Any:
         roster = self.roster(workers)
-        limits = self.limits(len(roster))
-        loads = carried_loads(state.ids, state.loads, roster)
-        sketch = state.sketch
-        if limits.theta != state.limits[THETA]:
-            sketch = SpaceSaving(limits.capacity, limits.half_life).merge([sketch])
-        board, levels = new_board(loads, first=int(state.board[CURSOR]) % len(loads))
+        loads, sketch = np.zeros(len(roster), np.int64), self._counter(len(roster)).start()
+        return self._state(roster, np.array([salt(seed)]), loads, int(salt(seed, source)), sketch)
+
+    def resize(self, state: Any, workers: Workers | int) -> Any:
+        """Workers that stay keep their loads; the sketch keeps its counts when its size changes."""
+        roster = self.roster(workers)
+        loads, sketch = carried_loads(state.ids, state.loads, roster), state.sketch
+        if self.limits(len(roster)).theta != state.limits[THETA]:
+            sketch = self._counter(len(roster)).merge([sketch])
+        return self._state(roster, state.salt, loads, int(state.board[CURSOR]), sketch)
+
+    def _state(
+        self, roster: Workers, seed_salt: U64, loads: I64, cursor: int, sketch: Sketch
+    ) -> HeadState:
+        limits, n = self.limits(len(roster)), len(roster)
+        board, levels = new_board(loads, first=cursor % n)
         return HeadState(
             ids=worker_ids(roster),
-            salt=state.salt,
+            salt=seed_salt,
             loads=loads,
             board=board,
             levels=levels,
@@ -127,28 +116,30 @@ class HeadScheme(Scheme):
             verdicts=np.zeros(BLOCK, np.int32),
         )
 
+    def candidates(self, state: Any, key: int) -> I32:
+        base: HeadState = getattr(state, "base", state)
+        return base.ids if self._may_be_hot(base, key) else choices_of(key, base.salt, base.ids, 2)
+
     def observe(self, state: Any, feedback: Feedback) -> None:
-        """Begin with what all sources have seen of the hot keys, instead of with nothing."""
+        """Start from the hot keys that all sources have counted, instead of from nothing."""
         if feedback.hot is not None and feedback.hot.counts:
             base: HeadState = getattr(state, "base", state)
-            limits = self.limits(len(base.ids))
-            seen = SpaceSaving(limits.capacity, limits.half_life).from_counts(
-                *_recent(feedback.hot, limits.half_life)
-            )
-            for old, new in zip(base.sketch, seen, strict=True):
+            n = len(base.ids)
+            recent = _recent(feedback.hot, self.limits(n).half_life)
+            for old, new in zip(base.sketch, self._counter(n).from_counts(*recent), strict=True):
                 old[:] = new
 
     def _may_be_hot(self, state: HeadState, key: int) -> bool:
-        """Whether the next message, if it is of `key`, finds it hot."""
+        """Whether the next message would find its key hot if the key is `key`."""
         numbers = state.sketch.numbers
         counted = SpaceSaving().bounds(state.sketch, np.array([key], np.uint64))[1][0]
         total = numbers[TOTAL]
-        if numbers[SEEN] == numbers[AGE_AT]:  # it will first be aged
+        if numbers[SEEN] == numbers[AGE_AT]:  # counts will be halved first
             counted, total = (counted + 1) >> 1, (total + 1) >> 1
         return bool(counted + 1 >= hot_from(total + 1, state.limits))
 
     def describe(self, state: Any) -> dict[str, Any]:
-        """What the scheme has found out: how many keys are hot, and their share."""
+        """The number of hot keys, and their share of the stream."""
         base: HeadState = getattr(state, "base", state)
         counts = base.sketch.counts[: base.sketch.numbers[SIZE]]
         total = base.sketch.numbers[TOTAL]
@@ -163,7 +154,7 @@ class HeadScheme(Scheme):
 
 
 def _recent(hot: KeyCounts, most: int) -> tuple[U64, I64, int]:
-    """Keys, counts and total, as if they had been seen in the last `most` messages at most."""
+    """Keys, counts and total, scaled down to at most `most` messages."""
     keys = np.array(list(hot.counts), np.uint64)
     counts = np.array(list(hot.counts.values()), np.int64)
     scale = min(1.0, most / max(hot.total, 1))
@@ -172,19 +163,19 @@ def _recent(hot: KeyCounts, most: int) -> tuple[U64, I64, int]:
 
 @inlined
 def hot_from(total, limits):
-    """The least count of a hot key, not rounded: θ of the recent stream."""
+    """The smallest count of a hot key, not rounded: θ of the recent stream."""
     return limits[THETA] * max(np.float64(total), limits[MEMORY])
 
 
 @inlined
 def needed_at(total, limits):
-    """The least count of a hot key, when the recent stream is `total` messages."""
+    """The smallest count of a hot key when the recent stream is `total` messages."""
     return np.int64(np.ceil(hot_from(total, limits)))
 
 
 @inlined
 def steady_run(sketch, limits):
-    """The least count of a hot key at the next message, and for how many messages it stays so."""
+    """The smallest count of a hot key at the next message, and for how many messages it holds."""
     numbers = sketch.numbers
     total = numbers[TOTAL]
     needed = needed_at(total + 1, limits)
@@ -198,7 +189,7 @@ def steady_run(sketch, limits):
 
 @kernel
 def judge(sketch, limits, keys, verdicts):
-    """Count a block of messages and say of each: the slot of its key if that is hot, else TAIL."""
+    """Count a block of messages; the verdict on each is the slot of its key if hot, else TAIL."""
     for i in range(len(keys)):
         slot, count = touch(sketch, keys[i])
         verdicts[i] = slot if count >= hot_from(sketch.numbers[TOTAL], limits) else TAIL

@@ -24,8 +24,8 @@ class State(NamedTuple):
 class KeyGrouping(Scheme):
     """Sends all messages of a key to one worker, chosen by hash: what Spark and Storm do by default.
 
-    Guarantee: one worker per key, the owner that `model.owners` and Spark's own expressions name. The
-    worker that gets the most frequent key gets at least its share p₁ of the stream, however many
+    Guarantee: one worker per key, the owner that `model.owners` and Spark's own expressions compute.
+    The worker of the most frequent key gets at least that key's share p₁ of the stream, however many
     workers there are.
 
     Resizing: a new number of workers moves nearly every key.
@@ -54,9 +54,6 @@ class KeyGrouping(Scheme):
         out = np.empty(1, np.int32)
         self.route(state, np.array([key], np.uint64), out)
         return out
-
-    def resize(self, state: State, workers: Workers | int) -> State:
-        return state._replace(ids=worker_ids(self.roster(workers)))
 
 
 @kernel

@@ -3,40 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import numpy as np
 
-from evenflow.grouping.protocol import (
-    I32,
-    I64,
-    U64,
-    Scheme,
-    carried_loads,
-    choices_of,
-    most_workers_of_a_key,
-    worker_ids,
-)
+from evenflow.grouping.key_choices import KeyChoices, State
+from evenflow.grouping.protocol import I32, U64
 from evenflow.kernels.jit import kernel
-from evenflow.kernels.mixing import high_choice, low_choice, mix, salt
+from evenflow.kernels.mixing import high_choice, low_choice, mix
 from evenflow.kernels.selection import take_less_loaded
-from evenflow.model import Workers
-
-
-class State(NamedTuple):
-    ids: I32
-    salt: U64
-    loads: I64
 
 
 @dataclass(frozen=True)
-class PartialKeyGrouping(Scheme):
+class PartialKeyGrouping(KeyChoices):
     """Gives every key two workers by hash and each message to the less loaded of them.
 
-    Guarantee: at most two workers a key. Balanced while no key has more than 1/(5n) of the stream;
+    Guarantee: at most two workers per key. Balanced while no key has more than 1/(5n) of the stream;
     where p₁ > 2/n, the imbalance is at least p₁/2 − 1/n.
 
-    Resizing: a new number of workers moves nearly every key; loads of those that stay are kept.
+    Resizing: a new number of workers moves nearly every key; workers that stay keep their loads.
 
     Example:
         >>> import numpy as np
@@ -51,24 +36,11 @@ class PartialKeyGrouping(Scheme):
     name: ClassVar[str] = "partial-key"
     symbol: ClassVar[str] = "PKG"
 
-    def start(self, workers: Workers | int, seed: int = 0, source: int = 0) -> State:
-        roster = self.roster(workers)
-        return State(worker_ids(roster), np.array([salt(seed)]), np.zeros(len(roster), np.int64))
+    def choices(self) -> int:
+        return 2
 
     def route(self, state: State, keys: U64, out: I32) -> None:
-        _route(state.ids, state.salt, state.loads, keys, out)
-
-    def candidates(self, state: State, key: int) -> I32:
-        return choices_of(key, state.salt, state.ids, 2)
-
-    def resize(self, state: State, workers: Workers | int) -> State:
-        roster = self.roster(workers)
-        loads = carried_loads(state.ids, state.loads, roster)
-        return state._replace(ids=worker_ids(roster), loads=loads)
-
-    def check_guarantee(self, workers: Workers, keys: U64, out: I32) -> str | None:
-        most = most_workers_of_a_key(keys, out)
-        return f"a key is on {most} workers" if most > 2 else None
+        _route(*state, keys, out)
 
 
 @kernel

@@ -23,20 +23,19 @@ class GroupingScheme(Protocol):
 
     The instance is frozen, picklable configuration; everything that changes is in `state`, a
     NamedTuple of arrays. `route` is a pure function of the state and the keys: no clock, no global
-    counter, so that a task that is run again sends every message where it went before. Loads are
-    those that this source has sent itself.
+    counter, so that a retried task sends every message where it went before. Loads count only what
+    this source has sent.
     """
 
     name: ClassVar[str]  #: "w-choices"
     symbol: ClassVar[str]  #: the papers' abbreviation, "W-C"
-    splits_keys: ClassVar[
-        bool
-    ]  #: True: one key may be on several workers; the operator needs a merge
+    #: True: one key may be on several workers; the operator needs a merge
+    splits_keys: ClassVar[bool]
     weighted: ClassVar[bool]  #: True: workers' weights are taken into account
 
     def start(self, workers: Workers | int, seed: int = 0, source: int = 0) -> Any:
-        """A fresh state. Sources that share `seed` share hash functions; `source` only decides where
-        ties and round-robins begin."""
+        """Return a fresh state. Sources that share `seed` share hash functions; `source` only decides
+        where ties and round-robins begin."""
         ...
 
     def route(self, state: Any, keys: U64, out: I32) -> None:
@@ -44,21 +43,21 @@ class GroupingScheme(Protocol):
         ...
 
     def candidates(self, state: Any, key: int) -> I32:
-        """The ids of all workers that the next message may be sent to if its key is `key`."""
+        """Return the ids of all workers that the next message may go to if its key is `key`."""
         ...
 
     def observe(self, state: Any, feedback: Feedback) -> None:
-        """Take news from the workers into account (the backward arrow)."""
+        """Take feedback from the workers into account (the backward arrow)."""
         ...
 
     def resize(self, state: Any, workers: Workers | int) -> Any:
-        """The state for a new roster: what is known of the workers that stay is kept."""
+        """Return the state for a new roster, keeping what is known about the workers that stay."""
         ...
 
 
 @dataclass(frozen=True)
 class Scheme:
-    """What most schemes have in common; a base to inherit from, not a duty."""
+    """What most schemes have in common. An optional base class: the protocol does not require it."""
 
     name: ClassVar[str]
     symbol: ClassVar[str] = ""
@@ -66,10 +65,18 @@ class Scheme:
     weighted: ClassVar[bool] = False
 
     def observe(self, state: Any, feedback: Feedback) -> None:
-        """No use is made of feedback."""
+        """Ignore feedback."""
+
+    def resize(self, state: Any, workers: Workers | int) -> Any:
+        """Replace the roster; workers that stay keep their loads, if the state has loads."""
+        roster = self.roster(workers)
+        changes: dict[str, Any] = {"ids": worker_ids(roster)}
+        if "loads" in state._fields:
+            changes["loads"] = carried_loads(state.ids, state.loads, roster)
+        return state._replace(**changes)
 
     def roster(self, workers: Workers | int) -> Workers:
-        """`workers`, refused if it has weights that this scheme would ignore."""
+        """Return `workers` as a roster; reject weights that this scheme would ignore."""
         roster = Workers.of(workers)
         if roster.weights is not None and not self.weighted and len(set(roster.weights)) > 1:
             raise InputError(
@@ -80,14 +87,14 @@ class Scheme:
 
 
 def worker_ids(workers: Workers) -> I32:
-    """Worker number → id, as kernels want it."""
+    """Worker number → id, as an array for kernels."""
     return np.array(workers.ids, np.int32)
 
 
 def carried_loads(old_ids: I32, old_loads: I64, workers: Workers) -> I64:
-    """The loads of a new roster: those that stay keep theirs, newcomers begin at the average.
+    """The loads of a new roster: workers that stay keep theirs, newcomers start at the average.
 
-    A newcomer that began at nought would be the least loaded of all for as long as the stream has
+    A newcomer that started at zero would be the least loaded worker for as long as the stream has
     lasted, and would be flooded.
     """
     known = dict(zip(old_ids.tolist(), old_loads.tolist(), strict=True))
@@ -97,7 +104,7 @@ def carried_loads(old_ids: I32, old_loads: I64, workers: Workers) -> I64:
 
 
 def most_workers_of_a_key(keys: U64, out: I32) -> int:
-    """On how many workers the most widely spread key is."""
+    """The number of workers that the most widely spread key is on."""
     numbers = np.unique(keys, return_inverse=True)[1].astype(np.int64)
     pairs = np.unique((numbers << 32) | out)
     return int(np.bincount(pairs >> 32).max(initial=0))

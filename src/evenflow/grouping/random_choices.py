@@ -12,10 +12,9 @@ from evenflow.grouping.capacity import (
     RENEWALS,
     SENT,
     CapacityScheme,
-    new_progress,
+    capacities,
     renew,
     shares_of,
-    spread_evenly,
     take_room,
 )
 from evenflow.grouping.protocol import I32, I64, U64, worker_ids
@@ -37,28 +36,23 @@ class State(NamedTuple):
     hint: I64
 
 
-def new_hints() -> tuple[U64, I64]:
-    """Hints that fit no key."""
-    return np.zeros(_HINTS, np.uint64), np.full((_HINTS, 3), -1, np.int64)
-
-
 @dataclass(frozen=True)
 class RandomChoices(CapacityScheme):
     """Tries a key's workers F₁, F₂, F₃, … in turn and takes the first that has room.
 
     A worker has room while it has less than (1 + ε) times its fair share of what this source has
-    sent. A rare key stays on its first worker; a hot one overflows onto just as many as it needs.
+    sent. A rare key stays on its first worker; a hot one overflows to as many as it needs.
 
-    Guarantee: no worker gets more than (1 + ε) · m/n + 1 of the first m messages of a source (weights:
-    of its fair share).
+    Guarantee: no worker gets more than (1 + ε) · m/n + 1 of the first m messages of a source
+    (with weights: of its fair share).
 
     Parameters:
         epsilon: how far above its fair share a worker may be. Smaller: better balance, more replicas.
-        patience: messages a worker gets, on average, until capacities are renewed; 0 renews them at
-            every message, as the paper does.
+        patience: messages per worker, on average, between renewals of capacities; 0 renews them at
+            every message, as in the paper.
 
-    Resizing: a worker that leaves sends its keys on to their next choices, and one that joins takes
-    its place; nobody else's keys move. A roster that grows changes the hash functions' range.
+    Resizing: the keys of a worker that leaves go to their next choices, and one that joins takes its
+    place; no other keys move. A roster that grows changes the range of the hash functions.
 
     Example:
         >>> import numpy as np
@@ -76,7 +70,7 @@ class RandomChoices(CapacityScheme):
 
     def start(self, workers: Workers | int, seed: int = 0, source: int = 0) -> State:
         roster = self.roster(workers)
-        return fresh_state(worker_ids(roster), shares_of(roster), seed)
+        return new_state(worker_ids(roster), salt(seed), shares_of(roster))
 
     def route(self, state: State, keys: U64, out: I32) -> None:
         route_by_room(self.epsilon, self.patience, *state, keys, out)
@@ -93,37 +87,27 @@ class RandomChoices(CapacityScheme):
         if len(newcomers) > len(left):
             places = list(roster.ids)
         else:
-            # A worker that leaves keeps its place in the hash functions' range, with no room, until
-            # another takes it: nobody else's keys move.
+            # A worker that leaves keeps its place in the range of the hash functions, with no room,
+            # until another takes it: no other keys move.
             for place, worker in zip(left, newcomers, strict=False):
                 places[place] = worker
         ids, shares = np.array(places, np.int32), np.array([share.get(w, 0.0) for w in places])
         if np.array_equal(ids, state.ids) and np.array_equal(shares, state.shares):
             return state
-        loads, progress = spread_evenly(int(state.progress[SENT]), shares)
-        return State(ids, state.salt, loads, np.zeros_like(loads), shares, progress, *new_hints())
+        return new_state(ids, state.salt[0], shares, int(state.progress[SENT]))
 
 
-def fresh_state(ids: I32, shares: np.ndarray, seed: int) -> State:
-    """Nothing sent yet to the workers `ids` with these shares of the capacity."""
-    return State(
-        ids=ids,
-        salt=np.array([salt(seed)]),
-        loads=np.zeros(len(ids), np.int64),
-        room=np.zeros(len(ids), np.int64),
-        shares=shares,
-        progress=new_progress(),
-        hint_key=new_hints()[0],
-        hint=new_hints()[1],
-    )
+def new_state(ids: I32, word: np.uint64, shares: np.ndarray, sent: int = 0) -> State:
+    """A state in which `sent` messages have gone to the workers `ids` in proportion to `shares`."""
+    hints = np.zeros(_HINTS, np.uint64), np.full((_HINTS, 3), -1, np.int64)  # they fit no key
+    return State(*capacities(ids, word, shares, sent), *hints)
 
 
 @kernel
 def _next_with_room(mixed, n, room, tried):
     """(choice number, worker): the first choice after number `tried` whose worker has room.
 
-    After many choices in vain the workers are tried in order, so that the search ends whatever the
-    hashes are.
+    After many failed choices the workers are tried in order, so that the search always ends.
     """
     c = tried
     for _ in range(64 * len(room) + 64):

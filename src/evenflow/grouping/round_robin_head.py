@@ -12,24 +12,24 @@ from evenflow.grouping.protocol import I32, U64, choices_of
 from evenflow.kernels.jit import kernel
 from evenflow.kernels.mixing import high_choice, low_choice, mix
 from evenflow.kernels.selection import CURSOR, take_less_loaded
-from evenflow.model import Workers
 
 
 @dataclass(frozen=True)
 class RoundRobinHead(HeadScheme):
-    """Deals the messages of hot keys to all workers in turn, and gives all others two choices.
+    """Deals the messages of hot keys to all workers in turn; other keys have two choices.
 
     A baseline: it costs as much memory as w-choices and does not look at loads for hot keys.
 
-    Guarantee: a key seen fewer than `sightings / 2` times is on at most two workers; hot messages
-    alone are spread evenly.
+    Guarantee: a key seen fewer than `sightings / 2` times is on at most two workers; the messages of
+    hot keys alone are spread evenly.
 
     Parameters:
-        theta: the least share of a hot key; None for 1/(5n).
-        sightings: how many recent messages of a key at θ are evidence enough.
+        theta: the smallest share of a hot key; None for 1/(5n).
+        sightings: the number of recent messages that makes a key with share θ hot.
         counters: SpaceSaving counters per possible hot key.
 
-    Resizing: other keys move as under partial key grouping; loads and hot keys are kept.
+    Resizing: other keys move as under partial key grouping; workers that stay
+    keep their loads, and hot keys stay hot.
 
     Example:
         >>> import numpy as np
@@ -44,20 +44,13 @@ class RoundRobinHead(HeadScheme):
     name: ClassVar[str] = "round-robin-head"
     symbol: ClassVar[str] = "RR"
 
-    def start(self, workers: Workers | int, seed: int = 0, source: int = 0) -> HeadState:
-        return self._start(workers, seed, source)
-
     def route(self, state: HeadState, keys: U64, out: I32) -> None:
         _route(*state, keys, out)
 
     def candidates(self, state: HeadState, key: int) -> I32:
         two = choices_of(key, state.salt, state.ids, 2)
-        return (
-            np.append(two, state.ids[state.board[CURSOR]]) if self._may_be_hot(state, key) else two
-        )
-
-    def resize(self, state: HeadState, workers: Workers | int) -> HeadState:
-        return self._resized(state, workers)
+        hot = self._may_be_hot(state, key)
+        return np.append(two, state.ids[state.board[CURSOR]]) if hot else two
 
 
 @kernel

@@ -1,4 +1,4 @@
-"""Shuffle grouping: everybody in turn."""
+"""Shuffle grouping: all workers in turn."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ class State(NamedTuple):
 class ShuffleGrouping(Scheme):
     """Deals messages to the workers in turn, whatever their keys.
 
-    Guarantee: of one source, no worker gets two messages more than another. The price: a frequent
-    key has state on every worker.
+    Guarantee: loads from one source never differ by more than one message. The price: a frequent key
+    has state on every worker.
 
-    Resizing: the dealing goes on among the new roster.
+    Resizing: messages are dealt to the new roster.
 
     Example:
         >>> import numpy as np

@@ -32,18 +32,18 @@ class State(NamedTuple):
 
 @dataclass(frozen=True)
 class TableRouting(Scheme):
-    """Sends the keys in the routing table where it says, and all others to one worker by hash.
+    """Routes the keys in the routing table by its entries, and all others by hash.
 
-    A planner decides what stands in the table; it comes through `observe`, and replaces the one
-    before. The hash maps keys to buckets and buckets to workers, in proportion to weights.
+    A planner decides which keys are in the table; a new table arrives through `observe` and replaces
+    the previous one. The hash maps keys to buckets and buckets to workers, in proportion to weights.
 
-    Guarantee: one worker per key, until a new table comes.
+    Guarantee: one worker per key, until a new table arrives.
 
     Parameters:
-        limit: how many entries the table may have.
+        limit: the maximum number of entries in the table.
 
-    Resizing is consistent: only the keys of workers that leave, and the share that a newcomer is
-    due, change their worker. Entries for workers that have left are dropped.
+    Resizing is consistent: only the keys of workers that leave, and a newcomer's share, change their
+    worker. Entries for workers that have left are dropped.
 
     Example:
         >>> import numpy as np
@@ -85,13 +85,13 @@ class TableRouting(Scheme):
         return out
 
     def observe(self, state: State, feedback: Feedback) -> None:
-        """Put a new table in place of the old one."""
+        """Replace the table, if the feedback has a new one."""
         if feedback.plan is None:
             return
         entries = feedback.plan.entries
         if len(entries) > self.limit:
             raise InputError(
-                f"a routing table of {len(entries)} entries is above the limit of {self.limit}; "
+                f"the routing table has {len(entries)} entries, above the limit of {self.limit}; "
                 "raise the limit or plan with a smaller table"
             )
         dead = set(entries.values()) - set(state.live.tolist())
@@ -107,7 +107,7 @@ class TableRouting(Scheme):
 
     def resize(self, state: State, workers: Workers | int) -> State:
         roster = self.roster(workers)
-        # Splitting every bucket alike moves no key, and leaves enough of them for many more workers.
+        # Splitting all buckets evenly moves no key, and leaves enough buckets for many more workers.
         split = -(-len(roster) * _BUCKETS_PER_WORKER // (4 * len(state.buckets)))
         buckets = np.repeat(state.buckets, max(split, 1))
         redeal(buckets, dict(zip(roster.ids, shares_of(roster).tolist(), strict=True)))
@@ -117,21 +117,21 @@ class TableRouting(Scheme):
         return resized
 
     def placed(self, state: State, buckets: Sequence[int], table: RoutingTable) -> State:
-        """A state with buckets that were dealt out before, where there are some, and a table."""
+        """A state with this table and, if there are any, buckets that were dealt out before."""
         if buckets:
             state = state._replace(buckets=np.array(buckets, np.int32))
         self.observe(state, Feedback(plan=table))
         return state
 
     def table(self, state: State) -> dict[int, int]:
-        """The entries that are in force."""
+        """The current entries."""
         used = state.table_workers != EMPTY
         return dict(
             zip(state.table_keys[used].tolist(), state.table_workers[used].tolist(), strict=True)
         )
 
     def describe(self, state: State) -> dict[str, Any]:
-        """How many entries the table has."""
+        """The number of entries in the table."""
         return {"table_size": len(self.table(state))}
 
 
@@ -148,7 +148,7 @@ def _fill(salt, table_keys, table_workers, keys, workers):
 def _route(salt, buckets, table_keys, table_workers, keys, out):
     n, seed = np.uint64(len(buckets)), salt[0]
     for i in range(len(keys)):
-        # One hash for both: the bucket is chosen by its upper half, the place by its last bits.
+        # One hash for both: its upper half chooses the bucket, its last bits the place.
         word = hash_word(keys[i], seed)
         explicit = table_workers[find_hashed(table_keys, table_workers, keys[i], word)]
         if explicit == EMPTY:

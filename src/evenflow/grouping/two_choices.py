@@ -1,4 +1,4 @@
-"""The power of two choices: two random workers a message, whatever its key."""
+"""The power of two choices: two random workers per message, whatever its key."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from evenflow.grouping.protocol import I32, I64, U64, Scheme, carried_loads, choices_of, worker_ids
+from evenflow.grouping.protocol import I32, I64, U64, Scheme, choices_of, worker_ids
 from evenflow.kernels.jit import kernel
 from evenflow.kernels.mixing import high_choice, low_choice, mix, salt
 from evenflow.kernels.selection import take_less_loaded
@@ -26,12 +26,12 @@ class TwoChoices(Scheme):
     """Draws two workers for each message and sends it to the less loaded of them.
 
     Guarantee: the imbalance of one source is O(ln ln n) messages, however long the stream (with high
-    probability), and no key matters. The price is that of shuffle grouping: a frequent key has state
+    probability), whatever the keys. The price is that of shuffle grouping: a frequent key has state
     everywhere.
 
-    Draws are a hash of the source and the message's number: running a task again repeats them.
+    Draws are a hash of the source and the message's number, so a retried task repeats them.
 
-    Resizing: the drawing goes on among the new roster; loads of those that stay are kept.
+    Resizing: messages are drawn among the new roster; workers that stay keep their loads.
 
     Example:
         >>> import numpy as np
@@ -61,15 +61,10 @@ class TwoChoices(Scheme):
     def candidates(self, state: State, key: int) -> I32:
         return choices_of(int(state.sent[0]), state.salt, state.ids, 2)
 
-    def resize(self, state: State, workers: Workers | int) -> State:
-        roster = self.roster(workers)
-        loads = carried_loads(state.ids, state.loads, roster)
-        return state._replace(ids=worker_ids(roster), loads=loads)
-
     def check_guarantee(self, workers: Workers, keys: U64, out: I32) -> str | None:
         n = len(workers)
         above = max((out == w).sum() for w in workers.ids) - len(out) / n
-        # ln ln n / ln 2 with a generous constant: the bound is one of order, with high probability.
+        # ln ln n / ln 2 with a generous constant: the bound is asymptotic, with high probability.
         if above > 10 + 5 * np.log(np.log(n + 3)) / np.log(2):
             return f"a worker is {above:.0f} messages above the average"
         return None

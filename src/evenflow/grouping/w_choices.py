@@ -1,4 +1,4 @@
-"""W-Choices: hot keys go to the least loaded worker of all."""
+"""W-Choices: hot keys go to the least loaded of all workers."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ from typing import ClassVar
 import numpy as np
 
 from evenflow.grouping.head import BLOCK, TAIL, HeadScheme, HeadState, judge
-from evenflow.grouping.protocol import I32, U64, choices_of
+from evenflow.grouping.protocol import I32, U64
 from evenflow.kernels.jit import kernel
 from evenflow.kernels.mixing import high_choice, low_choice, mix
 from evenflow.kernels.selection import note_increment, take_least_of_all, take_less_loaded
-from evenflow.model import Workers
 
 
 @dataclass(frozen=True)
 class WChoices(HeadScheme):
-    """Sends hot keys to the least loaded worker of all, and all other keys to the less loaded of two.
+    """Sends hot keys to the least loaded of all workers, and other keys to the less loaded of two.
 
     Guarantee: a key seen fewer than `sightings / 2` times is on at most two workers. Balanced to
-    within a few messages a source wherever hot keys make up enough of the stream to fill every gap
-    that the other keys leave, which θ ≤ 1/n ensures.
+    within a few messages per source wherever hot keys make up enough of the stream to fill the gaps
+    that other keys leave, which θ ≤ 1/n ensures.
 
     Parameters:
-        theta: the least share of a hot key; None for 1/(5n).
-        sightings: how many recent messages of a key at θ are evidence enough.
+        theta: the smallest share of a hot key; None for 1/(5n).
+        sightings: the number of recent messages that makes a key with share θ hot.
         counters: SpaceSaving counters per possible hot key.
 
-    Resizing: other keys move as under partial key grouping; loads and hot keys are kept.
+    Resizing: other keys move as under partial key grouping; workers that stay
+    keep their loads, and hot keys stay hot.
 
     Example:
         >>> import numpy as np
@@ -37,25 +37,14 @@ class WChoices(HeadScheme):
         >>> int(np.ptp(np.bincount(out))) <= 1
         True
 
-    Paper: W-C in "When two choices are not enough", Algorithm 1. Ageing is ours.
+    Paper: W-C in "When two choices are not enough", Algorithm 1. Ageing is our addition.
     """
 
     name: ClassVar[str] = "w-choices"
     symbol: ClassVar[str] = "W-C"
 
-    def start(self, workers: Workers | int, seed: int = 0, source: int = 0) -> HeadState:
-        return self._start(workers, seed, source)
-
     def route(self, state: HeadState, keys: U64, out: I32) -> None:
         _route(*state, keys, out)
-
-    def candidates(self, state: HeadState, key: int) -> I32:
-        if self._may_be_hot(state, key):
-            return state.ids
-        return choices_of(key, state.salt, state.ids, 2)
-
-    def resize(self, state: HeadState, workers: Workers | int) -> HeadState:
-        return self._resized(state, workers)
 
 
 @kernel
