@@ -7,32 +7,66 @@ from pathlib import Path
 
 import pytest
 
+from evenflow_lab.checking.kafka_topics import new_topic, produced
+
 pytestmark = pytest.mark.spark
 
-DOCS = Path(__file__).resolve().parents[2] / "docs"
-EXAMPLE = re.compile(r"^```python spark\n(.*?)^```\n(?:\n^```text\n(.*?)^```\n)?", re.M | re.S)
-
-EXAMPLES = [
-    pytest.param(block[1], block[2], id=f"{page.name}:{number}")
-    for page in sorted(DOCS.glob("*.md"))
-    for number, block in enumerate(EXAMPLE.finditer(page.read_text(encoding="utf-8")))
-]
+ROOT = Path(__file__).resolve().parents[2]
+ALL = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+FOLDERS = ("incoming", "ckpt", "hits", "state", "orders")
 
 
-def test_there_are_examples():
-    assert len(EXAMPLES) >= 3
+def examples(kind):
+    """Page → (code, output) of its examples of a kind."""
+    block = re.compile(rf"^```python {kind}\n(.*?)^```\n(?:\n^```text\n(.*?)^```\n)?", re.M | re.S)
+    found = {page: block.findall(page.read_text(encoding="utf-8")) for page in ALL}
+    return {page: blocks for page, blocks in found.items() if blocks}
 
 
-@pytest.mark.parametrize(("code", "output"), EXAMPLES)
-def test_spark_examples_print_what_stands_below_them(spark, tmp_path, monkeypatch, code, output):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "incoming").mkdir()
-    # Spark resolves relative paths by its own working directory.
-    for name in ("incoming", "ckpt", "hits"):
-        code = code.replace(f'"{name}"', f'"{tmp_path}/{name}"').replace(
-            f'"{name}/', f'"{tmp_path}/{name}/'
-        )
-    printed = io.StringIO()
-    with contextlib.redirect_stdout(printed):
-        exec(compile(code, "<example>", "exec"), {"__name__": "example", "spark": spark})
-    assert printed.getvalue() == output
+PAGES, WITH_KAFKA = examples("spark"), examples("kafka")
+
+
+def test_the_readme_and_the_quick_start_have_examples():
+    assert PAGES[ROOT / "README.md"]
+    assert len(PAGES[ROOT / "docs" / "quick_start.md"]) >= 3
+
+
+@pytest.mark.parametrize("page", list(PAGES), ids=lambda page: page.name)
+def test_examples_run_in_order_and_print_what_stands_below_them(spark, tmp_path, page):
+    """The blocks of a page share their names, as in a notebook."""
+    run(spark, tmp_path, page.name, PAGES[page])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", list(WITH_KAFKA), ids=lambda page: page.name)
+def test_examples_with_kafka_run(spark, broker, tmp_path, page):
+    topics = {"clicks-balanced": 12, "clicks": 3, "counted": 3}
+    made = {name: new_topic(broker, partitions) for name, partitions in topics.items()}
+    produced(broker, made["clicks"], [(b"ann", b"1", 0), (b"bob", b"2", 1), (b"ann", b"3", 0)])
+    blocks = []
+    for code, output in WITH_KAFKA[page]:
+        code = code.replace("localhost:9092", broker.bootstrap)
+        for name, topic in made.items():
+            code = code.replace(f'"{name}"', f'"{topic}"')
+        blocks.append((code, output))
+    run(spark, tmp_path, page.name, blocks)
+
+
+def run(spark, tmp_path, page, blocks):
+    names = {"__name__": "example", "spark": spark}
+    try:
+        for number, (code, output) in enumerate(blocks):
+            folder = tmp_path / str(number)
+            (folder / "incoming").mkdir(parents=True)
+            (folder / "orders").mkdir()
+            # Spark resolves relative paths by its own working directory. `hits` is a column, too.
+            for name in FOLDERS:
+                code = re.sub(rf'(?<!orderBy\()"{name}(?=["/])', f'"{folder}/{name}', code)
+            printed = io.StringIO()
+            with contextlib.redirect_stdout(printed):
+                exec(compile(code, f"<{page}, example {number}>", "exec"), names)
+            if output:
+                assert printed.getvalue() == output, f"example {number}"
+    finally:
+        for query in spark.streams.active:
+            query.stop()

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _SCHEMES = ("key", "d-choices")
-_STEPS = ("plan", "spark", "sink", "commit")
+_STEPS = ("plan", "tasks", "sink", "commit")
 
 
 @dataclass(frozen=True)
