@@ -37,13 +37,13 @@ def written(tmp_path, text):
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("[fleet", "is no TOML"),
-        ("[flet]\n", "unknown part 'flet'"),
+        ("[fleet", "is not valid TOML"),
+        ("[flet]\n", "unknown table 'flet'"),
         ("", "there is no node"),
         (NODES + '[[nodes]]\nname = "a"\n', "two nodes called 'a'"),
-        ('[[nodes]]\nname = "../a"\n', "a name is made of"),
+        ('[[nodes]]\nname = "../a"\n', "a name consists of"),
         (NODES + QUERY + 'node = "c"\n', "no node 'c'"),
-        (NODES + QUERY + "movable = false\n", "say on which node"),
+        (NODES + QUERY + "movable = false\n", "set the node it runs on"),
         (NODES + QUERY.replace("jobs:", "jobs."), "must be 'module:name'"),
         (NODES + QUERY + 'colour = "red"\n', "unknown setting 'colour'"),
         (NODES + '[[queries]]\nname = "q"\n', "'function' is missing"),

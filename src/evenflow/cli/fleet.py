@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,16 +14,21 @@ from evenflow.cli.options import Json, command_group
 from evenflow.cli.terminal import cell, new_table, note, print_json, progress, say, stdout
 from evenflow.model.errors import InputError
 
+if TYPE_CHECKING:
+    from evenflow.fleet.config import Fleet
+    from evenflow.fleet.folder import SharedFolder
+
 _FAILED = 1
-_TRIES = 3  # failures of a query after which `up` does not wait for it any more
+_TRIES = 3  # failures of a query after which `up` stops waiting for it
 
 app = command_group("Streaming queries placed over several Spark applications.")
 
 Config = Annotated[
     Path, typer.Option("--config", "-c", metavar="FILE", help="The fleet, as TOML (docs/fleet.md).")
 ]
-Wait = Annotated[float, typer.Option("--wait", help="Seconds to wait for it at most.")]
+Wait = Annotated[float, typer.Option("--wait", help="Seconds to wait at most.")]
 _DEFAULT = Path("fleet.toml")
+Status = dict[str, Any]
 
 
 @app.command("up", short_help="Start what is not running, and wait until all queries run.")
@@ -37,23 +42,19 @@ def up(
 ) -> None:
     """Start the coordinator, which starts the nodes, which start their queries.
 
-    All of them go on in the background; what they say is in the fleet's folder, under logs/. What runs
-    already is left alone, so `up` again mends a fleet whose coordinator was lost.
+    They keep running in the background and log to logs/ in the fleet's folder. What runs already is
+    left alone, so running `up` again repairs a fleet that lost its coordinator.
     """
     from evenflow.fleet import processes
-    from evenflow.fleet.config import read_config
     from evenflow.fleet.coordinator import Coordinator, coordinator_lives
-    from evenflow.fleet.folder import SharedFolder
-    from evenflow.fleet.status import status
 
-    plan = read_config(config)
-    folder = SharedFolder(plan.folder)
+    plan, folder = _open(config)
     folder.make()
     old = folder.assignment()
     if old is not None and old.down:
         if coordinator_lives(folder):
-            raise InputError("the fleet is on its way down; wait for `evenflow fleet down`")
-        folder.forget_down()
+            raise InputError("the fleet is shutting down; wait for `evenflow fleet down`")
+        folder.reset()
     if foreground:
         Coordinator(plan, os.path.abspath(config)).run()
         return
@@ -64,27 +65,26 @@ def up(
             plan.folder / "logs" / "coordinator.log",
         )
 
-    def running(seen: dict[str, Any]) -> int:
+    def running(seen: Status) -> int:
         return sum(query["state"] == "running" for query in seen["queries"])
 
-    def over(seen: dict[str, Any]) -> bool:
+    def over(seen: Status) -> bool:
         hopeless = any(query["failures"] >= _TRIES for query in seen["queries"])
         return hopeless or running(seen) == len(plan.queries)
 
-    seen = _waited("up", lambda: status(plan), over, wait, running)
+    seen = _wait_until("up", plan, over, wait, running)
     _show(seen, as_json)
     if running(seen) < len(plan.queries):
-        note(f"not all queries run; nodes go on trying, see {plan.folder / 'logs'}")
-        raise typer.Exit(_FAILED)
+        _fail(f"not all queries are running; the nodes keep trying, see {plan.folder / 'logs'}")
 
 
 @app.command("status", short_help="Nodes, queries, loads, correlation, moves.")
 def show(config: Config = _DEFAULT, as_json: Json = False) -> None:
-    """Say how the fleet is doing. Exit code 1 if a node, a query or the coordinator is not running."""
-    from evenflow.fleet.config import read_config
+    """Show the fleet's status. Exit code 1 if a node, a query or the coordinator is not running."""
     from evenflow.fleet.status import status
 
-    seen = status(read_config(config))
+    plan, _ = _open(config)
+    seen = status(plan)
     _show(seen, as_json)
     well = (
         seen["coordinator"]
@@ -95,7 +95,7 @@ def show(config: Config = _DEFAULT, as_json: Json = False) -> None:
         raise typer.Exit(_FAILED)
 
 
-@app.command("move", short_help="Have a query run on another node.")
+@app.command("move", short_help="Move a query to another node.")
 def move(
     query: Annotated[str, typer.Argument(metavar="QUERY")],
     node: Annotated[str, typer.Argument(metavar="NODE")],
@@ -104,25 +104,19 @@ def move(
     as_json: Json = False,
 ) -> None:
     """Stop a query after its current batch and start it from its checkpoint on another node."""
-    from evenflow.fleet.config import read_config
-
-    plan = read_config(config)
+    plan, folder = _open(config)
     plan.query(query), plan.node(node)
-    _asked(
-        config,
-        lambda seen: any(
+
+    def done(seen: Status) -> bool:
+        return any(
             one["name"] == query and one["node"] == node and one["state"] == "running"
             for one in seen["queries"]
-        ),
-        wait,
-        as_json,
-        what="move",
-        query=query,
-        node=node,
-    )
+        )
+
+    _request(plan, folder, done, wait, as_json, what="move", query=query, node=node)
 
 
-@app.command("drain", short_help="Have a node run no queries.")
+@app.command("drain", short_help="Move all queries off a node.")
 def drain(
     node: Annotated[str, typer.Argument(metavar="NODE")],
     undo: Annotated[bool, typer.Option("--undo", help="Use it again.")] = False,
@@ -131,12 +125,10 @@ def drain(
     as_json: Json = False,
 ) -> None:
     """Move all queries off a node, and place none there until `--undo`."""
-    from evenflow.fleet.config import read_config
-
-    plan = read_config(config)
+    plan, folder = _open(config)
     plan.node(node)
 
-    def done(seen: dict[str, Any]) -> bool:
+    def done(seen: Status) -> bool:
         where = {one["name"]: one for one in seen["queries"]}
         if undo:
             return not any(one["name"] == node and one["draining"] for one in seen["nodes"])
@@ -146,89 +138,93 @@ def drain(
             if query.movable
         )
 
-    _asked(config, done, wait, as_json, what="undrain" if undo else "drain", node=node)
+    what = "undrain" if undo else "drain"
+    _request(plan, folder, done, wait, as_json, what=what, node=node)
 
 
 @app.command("down", short_help="Stop all queries after their batches, then the nodes.")
 def down(config: Config = _DEFAULT, wait: Wait = 180.0, as_json: Json = False) -> None:
-    """Stop everything; checkpoints stay, and `up` goes on from them."""
-    from evenflow.fleet.config import read_config
-    from evenflow.fleet.folder import SharedFolder
-    from evenflow.fleet.status import status
+    """Stop everything; checkpoints stay, and `up` resumes from them."""
+    from evenflow.fleet.coordinator import coordinator_lives
 
-    plan = read_config(config)
-    folder = SharedFolder(plan.folder)
+    plan, folder = _open(config)
     if folder.assignment() is None:
         raise InputError(f"there is no fleet in {plan.folder}")
     folder.ask(what="down")
 
-    def left(seen: dict[str, Any]) -> int:
+    def left(seen: Status) -> int:
         return sum(node["alive"] for node in seen["nodes"])
 
-    if not status(plan)["coordinator"]:
-        # Nobody is there to ask: nodes obey the assignment itself.
-        folder.say_down()
-    seen = _waited(
-        "down",
-        lambda: status(plan),
-        lambda now: not left(now) and not now["coordinator"],
-        wait,
-        left,
-    )
+    def over(seen: Status) -> bool:
+        return not left(seen) and not seen["coordinator"]
+
+    if not coordinator_lives(folder):
+        folder.set_down(True)  # nodes read the assignment themselves
+    seen = _wait_until("down", plan, over, wait, left)
     if as_json:
         print_json(seen)
-    if left(seen) or seen["coordinator"]:
-        note(f"still running after {wait:g} s; see {plan.folder / 'logs'}")
-        raise typer.Exit(_FAILED)
+    if not over(seen):
+        _fail(f"still running after {wait:g} s; see {plan.folder / 'logs'}")
 
 
-def _asked(
-    config: Path,
-    done: Callable[[dict[str, Any]], bool],
+def _open(config: Path) -> tuple[Fleet, SharedFolder]:
+    from evenflow.fleet.config import read_config
+    from evenflow.fleet.folder import SharedFolder
+
+    plan = read_config(config)
+    return plan, SharedFolder(plan.folder)
+
+
+def _request(
+    plan: Fleet,
+    folder: SharedFolder,
+    done: Callable[[Status], bool],
     wait: float,
     as_json: bool,
     **request: str,
 ) -> None:
-    """Ask the coordinator and wait until it is done."""
-    from evenflow.fleet.config import read_config
-    from evenflow.fleet.folder import SharedFolder
-    from evenflow.fleet.status import status
+    """Send a request to the coordinator and wait until it is done."""
+    from evenflow.fleet.coordinator import coordinator_lives
 
-    plan = read_config(config)
-    folder = SharedFolder(plan.folder)
-    if not status(plan)["coordinator"]:
+    if not coordinator_lives(folder):
         raise InputError("no coordinator is running; start it with `evenflow fleet up`")
     path = folder.ask(**request)
     refused = path.with_suffix(".refused")
 
-    def over(seen: dict[str, Any]) -> bool:
+    def over(seen: Status) -> bool:
         return refused.exists() or (not path.exists() and done(seen))
 
-    seen = _waited(request["what"], lambda: status(plan), over, wait, lambda _: 0)
+    seen = _wait_until(request["what"], plan, over, wait, lambda _: 0)
     if refused.exists():
         raise InputError(folder.refusal(refused))
     _show(seen, as_json)
     if not over(seen):
-        note(f"not done after {wait:g} s; see {plan.folder / 'logs'}")
-        raise typer.Exit(_FAILED)
+        _fail(f"not done after {wait:g} s; see {plan.folder / 'logs'}")
 
 
-def _waited(
+def _wait_until(
     title: str,
-    look: Callable[[], dict[str, Any]],
-    over: Callable[[dict[str, Any]], bool],
+    plan: Fleet,
+    over: Callable[[Status], bool],
     wait: float,
-    count: Callable[[dict[str, Any]], int],
-) -> dict[str, Any]:
+    count: Callable[[Status], int],
+) -> Status:
+    from evenflow.fleet.status import status
+
     deadline = time.monotonic() + wait
     with progress(f"fleet {title}") as report:
         while True:
-            seen = look()
+            seen = status(plan)
             states = ", ".join(sorted({query["state"] for query in seen["queries"]}))
             report(f"queries: {states}" if seen["queries"] else "no queries", count(seen), None)
             if over(seen) or time.monotonic() > deadline:
                 return seen
             time.sleep(0.3)
+
+
+def _fail(message: str) -> None:
+    note(message)
+    raise typer.Exit(_FAILED)
 
 
 def _show(seen: dict[str, Any], as_json: bool) -> None:
@@ -269,4 +265,4 @@ def _show(seen: dict[str, Any], as_json: bool) -> None:
         way = f"{made['query']}: {made['from'] or 'nowhere'} → {made['to']}"
         say(console, f"{at}  {way} ({made['reason']})")
     if not seen["coordinator"]:
-        say(console, "no coordinator is running: `evenflow fleet up` starts one")
+        say(console, "no coordinator is running; start it with `evenflow fleet up`")

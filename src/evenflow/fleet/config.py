@@ -1,11 +1,11 @@
-"""What a fleet is made of, read from a TOML file."""
+"""The configuration of a fleet, read from a TOML file."""
 
 from __future__ import annotations
 
 import math
 import os
 import tomllib
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +17,13 @@ _NAME = "letters, digits, '-', '_' and '.'"
 
 @dataclass(frozen=True)
 class NodeSpec:
-    """A node: a Spark application of its own.
+    """A node: one Spark application.
 
     Parameters:
         name: unique in the fleet.
-        master: Spark's master of the application.
-        capacity: how many queries' worth of busy time it can take: its cores.
-        conf: Spark's own settings.
+        master: the application's Spark master.
+        capacity: the cores that queries can keep busy.
+        conf: Spark settings.
     """
 
     name: str
@@ -38,11 +38,11 @@ class QuerySpec:
 
     Parameters:
         name: unique in the fleet.
-        function: "module:name" of a function that is called with the Spark session, `checkpoint` and
-            `arguments`, starts the query and returns it: Spark's own StreamingQuery, or Evenflow's.
-        checkpoint: its own directory, which every node can reach.
-        arguments: of the function, by name.
-        node: where it starts; None to have it placed.
+        function: "module:name" of a function that takes the Spark session, `checkpoint` and
+            `arguments`, starts the query and returns it: Spark's StreamingQuery, or Evenflow's.
+        checkpoint: a directory of its own that every node can reach.
+        arguments: keyword arguments of the function.
+        node: where it starts; None for any node.
         movable: False to keep it on `node`.
     """
 
@@ -56,23 +56,23 @@ class QuerySpec:
 
 @dataclass(frozen=True)
 class Fleet:
-    """All of it.
+    """A fleet: its nodes, its queries and how they are placed.
 
     Parameters:
-        folder: a directory that the coordinator and all nodes share: plans, reports, logs.
-        nodes, queries: what there is.
+        folder: a directory that the coordinator and all nodes share: assignment, reports, logs.
+        nodes, queries: the nodes and queries.
         path: directories from which the queries' functions are imported.
         sample: seconds over which a load is averaged.
-        samples: k, how many samples the placement looks at.
-        every: samples between two decisions; after moves, k new ones are waited for in any case.
+        samples: k, the number of samples a placement is based on.
+        every: samples between two decisions; after moves, at least k new ones.
         initial: the algorithm of the first placement, once there are k samples; "none" for none.
-        algorithm: the one of all later placements; "none" for none.
-        most_moves: of one decision, but for the first placement.
-        least_gain: the share by which moves must lower the unevenness of nodes' loads to be made.
-        dead_after: seconds without a sign of life, after which a node counts as dead.
-        fence: "kill": a node that counts as dead is killed first, where its process is on this machine;
-            "wait": its queries wait until it has let go of them by itself.
-        restart: whether a dead node is started again.
+        algorithm: the algorithm of all later placements; "none" for none.
+        most_moves: the maximum per decision, except for the first placement.
+        least_gain: the share by which moves must lower the unevenness of nodes' loads.
+        dead_after: seconds without a report after which a node counts as dead.
+        fence: "kill": a dead node is killed first, if its process is on this machine;
+            "wait": its queries wait until it releases them.
+        restart: whether a dead node is restarted.
     """
 
     folder: Path
@@ -100,7 +100,7 @@ class Fleet:
 
 
 def read_config(file: str | os.PathLike[str]) -> Fleet:
-    """A fleet from a TOML file; paths in it are relative to the file.
+    """Read a fleet from a TOML file; its paths are relative to the file.
 
     Example:
         >>> import tempfile
@@ -120,28 +120,29 @@ def read_config(file: str | os.PathLike[str]) -> Fleet:
     """
     path = Path(file).resolve()
     try:
-        told = tomllib.loads(path.read_text(encoding="utf-8"))
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(f"cannot read {file}: {error.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"{file} is no TOML: {error}") from None
-    unknown = set(told) - {"fleet", "nodes", "queries"}
+        raise InputError(f"{file} is not valid TOML: {error}") from None
+    unknown = set(content) - {"fleet", "nodes", "queries"}
     if unknown:
         raise InputError(
-            f"{file}: unknown part {sorted(unknown)[0]!r}; there are [fleet], [[nodes]] and [[queries]]"
+            f"{file}: unknown table {sorted(unknown)[0]!r}; the tables are [fleet], [[nodes]] and "
+            "[[queries]]"
         )
-    base, general = path.parent, dict(told.get("fleet", {}))
+    base, general = path.parent, dict(content.get("fleet", {}))
     folder = base / str(general.pop("folder", "fleet"))
-    nodes = tuple(_built(NodeSpec, one, f"{file}, [[nodes]]") for one in told.get("nodes", []))
+    nodes = tuple(_build(NodeSpec, one, f"{file}, [[nodes]]") for one in content.get("nodes", []))
     queries = tuple(
-        _placed(_built(QuerySpec, one, f"{file}, [[queries]]"), base, folder)
-        for one in told.get("queries", [])
+        _with_checkpoint(_build(QuerySpec, one, f"{file}, [[queries]]"), base, folder)
+        for one in content.get("queries", [])
     )
     paths = tuple(base / str(one) for one in general.pop("path", ["."]))
     for name in ("sample", "dead_after"):
         if isinstance(general.get(name), str):
             general[name] = microseconds(name, general[name]) / 1e6
-    fleet: Fleet = _built(
+    fleet: Fleet = _build(
         Fleet,
         {"folder": folder, "nodes": nodes, "queries": queries, "path": paths, **general},
         f"{file}, [fleet]",
@@ -150,33 +151,28 @@ def read_config(file: str | os.PathLike[str]) -> Fleet:
     return fleet
 
 
-def _placed(query: QuerySpec, base: Path, folder: Path) -> QuerySpec:
-    checkpoint = (
-        base / query.checkpoint if query.checkpoint else folder / "checkpoints" / query.name
-    )
-    return QuerySpec(**{**_plain(query), "checkpoint": str(checkpoint)})
+def _with_checkpoint(query: QuerySpec, base: Path, folder: Path) -> QuerySpec:
+    given = query.checkpoint
+    checkpoint = base / given if given else folder / "checkpoints" / query.name
+    return replace(query, checkpoint=str(checkpoint))
 
 
-def _plain(spec: Any) -> dict[str, Any]:
-    return {one.name: getattr(spec, one.name) for one in fields(spec)}
-
-
-def _built(kind: Any, told: dict[str, Any], where: str) -> Any:
+def _build(kind: Any, settings: dict[str, Any], where: str) -> Any:
     known = {one.name: one for one in fields(kind)}
-    for name in told:
+    for name in settings:
         if name not in known:
-            raise InputError(f"{where}: unknown setting {name!r}; there are {', '.join(known)}")
+            raise InputError(
+                f"{where}: unknown setting {name!r}; the settings are {', '.join(known)}"
+            )
     for name, one in known.items():
         needed = one.default is MISSING and one.default_factory is MISSING
-        if needed and name not in told:
+        if needed and name not in settings:
             raise InputError(f"{where}: {name!r} is missing")
-    checked = {
-        name: _typed(name, value, str(known[name].type), where) for name, value in told.items()
-    }
-    return kind(**checked)
+    types = {name: str(one.type) for name, one in known.items()}
+    return kind(**{k: _check_type(k, value, types[k], where) for k, value in settings.items()})
 
 
-def _typed(name: str, value: Any, kind: str, where: str) -> Any:
+def _check_type(name: str, value: Any, kind: str, where: str) -> Any:
     wanted: tuple[type, ...] | None = {
         "str": (str,), "str | None": (str,), "float": (int, float), "int": (int,), "bool": (bool,),
     }.get(kind)  # fmt: skip
@@ -205,16 +201,17 @@ def _check(fleet: Fleet, file: str) -> None:
         names = [spec.name for spec in specs]
         for name in names:
             if not name or not all(c.isalnum() or c in "-_." for c in name) or name[0] == ".":
-                raise InputError(f"{file}: {kind} {name!r}: a name is made of {_NAME}")
+                raise InputError(f"{file}: {kind} {name!r}: a name consists of {_NAME}")
             if names.count(name) > 1:
-                raise InputError(f"{file}: there are two {kind}s called {name!r}")
+                plural = "nodes" if kind == "node" else "queries"
+                raise InputError(f"{file}: there are two {plural} called {name!r}")
     checkpoints = [query.checkpoint for query in fleet.queries]
     for query in fleet.queries:
         if query.node is not None:
             fleet.node(query.node)
         elif not query.movable:
             raise InputError(
-                f"{file}: query {query.name!r} is not movable: say on which node it is"
+                f"{file}: query {query.name!r} is not movable; set the node it runs on"
             )
         if query.function.count(":") != 1:
             raise InputError(
@@ -234,4 +231,4 @@ def _named(kind: str, specs: tuple[Any, ...], name: str) -> Any:
         if spec.name == name:
             return spec
     known = ", ".join(spec.name for spec in specs)
-    raise InputError(f"there is no {kind} {name!r} in the fleet; there are {known}")
+    raise InputError(f"there is no {kind} {name!r} in the fleet; the known ones are {known}")

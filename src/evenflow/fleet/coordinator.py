@@ -1,9 +1,9 @@
-"""The coordinator: collects loads, decides where queries run, and has them moved.
+"""The coordinator: collects loads, decides where queries run, and moves them.
 
     python -m evenflow.fleet.coordinator --config fleet.toml
 
-It keeps nothing that it could not read from the shared folder again: killed at any moment, and started
-again, it goes on where it was, and the nodes have run on meanwhile.
+All its state is in the shared folder. Killed at any moment and restarted, it continues where it was;
+the nodes keep running meanwhile.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from evenflow.fleet import processes
 from evenflow.fleet.config import Fleet, read_config
 from evenflow.fleet.decision import worthwhile
 from evenflow.fleet.folder import Assignment, SharedFolder
-from evenflow.fleet.load import load_series, told_bins
+from evenflow.fleet.load import load_series, reported_bins
 from evenflow.model import InputError
 from evenflow.placement import make_placer
 from evenflow.placement.protocol import Nodes, Observed, Proposal
 
-BEAT = 0.25  # seconds between two rounds
-PATIENCE = 90.0  # seconds that a node is given to start, before its first sign of life
+HEARTBEAT = 0.25  # seconds between two rounds
+STARTUP_TIMEOUT = 90.0  # seconds from a node's start to its first report
 
 
 class Move(NamedTuple):
@@ -39,11 +39,11 @@ class Move(NamedTuple):
 
 
 class Coordinator:
-    """One round after the other: each reads what there is, and changes the assignment at most once.
+    """Runs in rounds: each reads the folder and changes the assignment at most once.
 
     Parameters:
-        fleet: what there is.
-        config: the file that it was read from, for nodes that are started.
+        fleet: the configuration.
+        config: the file it was read from, passed to nodes.
     """
 
     def __init__(self, fleet: Fleet, config: str) -> None:
@@ -55,29 +55,26 @@ class Coordinator:
         self._unsettled = self._bin(time.time())  # the last bin in which not every query ran
 
     def run(self) -> None:
-        """Until the fleet is down."""
+        """Run rounds until the fleet is down."""
         with _only_one(self.folder):
             while not self.round():
-                time.sleep(BEAT)
+                time.sleep(HEARTBEAT)
 
     def round(self) -> bool:
-        """One round; whether the fleet is down."""
+        """Run one round; return whether the fleet is down."""
         self._reports = self.folder.reports()
-        before = self.folder.assignment() or self._first()
-        now = self._answered(before)
-        if now.down:
-            self._put(before, now)
-            return not any(processes.alive(told) for told in self._reports.values())
-        now = self._buried(now)
-        now = self._settled(now)
-        now = self._placed(now)
-        self._put(before, now)
-        return False
+        before = self.folder.assignment() or self._initial_assignment()
+        now = self._answer_requests(before)
+        if not now.down:
+            now = self._place(self._drain(self._replace_dead(now)))
+        if now != before:
+            self.folder.assign(replace(now, epoch=max(before.epoch, now.epoch) + 1))
+        return now.down and not any(processes.alive(one) for one in self._reports.values())
 
-    # --- one step of a round each ----------------------------------------------------------------
+    # --- the steps of a round ---------------------------------------------------------------------
 
-    def _first(self) -> Assignment:
-        """Queries where they are said to start, the others in turn."""
+    def _initial_assignment(self) -> Assignment:
+        """Queries on the nodes that the configuration names; the others round-robin."""
         names = [node.name for node in self.fleet.nodes]
         queries = {
             query.name: query.node or names[i % len(names)]
@@ -87,18 +84,17 @@ class Coordinator:
         self.folder.assign(first)
         return first
 
-    def _answered(self, now: Assignment) -> Assignment:
-        """What people have asked for."""
+    def _answer_requests(self, now: Assignment) -> Assignment:
         for path, request in self.folder.requests():
             refusal = None
             try:
-                now = self._granted(now, request)
+                now = self._apply(now, request)
             except InputError as error:
                 refusal = str(error)
             self.folder.answer(path, refusal)
         return now
 
-    def _granted(self, now: Assignment, request: dict[str, Any]) -> Assignment:
+    def _apply(self, now: Assignment, request: dict[str, Any]) -> Assignment:
         what = request.get("what")
         if what == "down":
             return replace(now, down=True)
@@ -108,50 +104,63 @@ class Coordinator:
             if not query.movable:
                 raise InputError(f"query {query.name!r} is not movable")
             if node in now.draining:
-                raise InputError(f"node {node!r} is being drained; take that back first")
-            return self._moved(now, [Move(query.name, node)], "asked for")
+                raise InputError(
+                    f"node {node!r} is being drained; run `evenflow fleet drain {node} --undo` first"
+                )
+            return self._move(now, [Move(query.name, node)], "requested")
         if what == "drain":
             return replace(now, draining=tuple(sorted({*now.draining, node})))
         if what == "undrain":
             return replace(now, draining=tuple(one for one in now.draining if one != node))
-        raise InputError(f"there is no request {what!r}")
+        raise InputError(f"unknown request {what!r}")
 
-    def _buried(self, now: Assignment) -> Assignment:
-        """Nodes that are dead or not there yet: killed for good, and started (again)."""
+    def _replace_dead(self, now: Assignment) -> Assignment:
+        """Start nodes that have not started yet; kill and restart dead ones."""
         for spec in self.fleet.nodes:
             name, incarnation = spec.name, now.incarnations.get(spec.name, 0)
-            told = self._reports.get(name)
-            if told is None or told["incarnation"] != incarnation:
-                if not incarnation or time.time() - self._started(name) > PATIENCE:
-                    now = self._with_new(now, name)
+            report = self._reports.get(name)
+            if report is None or report["incarnation"] != incarnation:
+                if not incarnation or time.time() - self._started(name) > STARTUP_TIMEOUT:
+                    now = self._start_node(now, name)
                 continue
-            silent = time.time() - told["time"]
-            if processes.alive(told) is not False and silent < self.fleet.dead_after:
+            if processes.responding(report, self.fleet.dead_after):
                 continue
             if self.fleet.fence == "kill":
-                processes.kill(told)
-            now = self._without(now, name, f"node {name} gave no sign of life for {silent:.1f} s")
+                processes.kill(report)
+            silent = time.time() - report["time"]
+            reason = f"node {name} gave no sign of life for {silent:.1f} s"
+            now = self._evacuate(now, [name], reason)
             if self.fleet.restart:
-                now = self._with_new(now, name)
+                now = self._start_node(now, name)
         return now
 
-    def _without(self, now: Assignment, name: str, reason: str) -> Assignment:
-        """Its queries somewhere else, if there is a node."""
-        others = [n for n in self._usable(now) if n != name]
-        if not others:
-            return now
-        loads = self._average_loads(now)
-        moves = []
-        for query in self._on(now, name):
-            if self.fleet.query(query).movable:
-                lightest = min(
-                    others, key=lambda node: loads[node] / self.fleet.node(node).capacity
-                )
-                moves.append(Move(query, lightest))
-                loads[lightest] += max(self._load(query), 1e-6)
-        return self._moved(now, moves, reason)
+    def _drain(self, now: Assignment) -> Assignment:
+        return self._evacuate(now, now.draining, "its node is being drained")
 
-    def _with_new(self, now: Assignment, name: str) -> Assignment:
+    def _evacuate(self, now: Assignment, nodes: Sequence[str], reason: str) -> Assignment:
+        """Move the queries of these nodes to the least loaded others, if there are any."""
+        others = [node for node in self._usable(now) if node not in nodes]
+        queries = [
+            query
+            for node in nodes
+            for query, where in now.queries.items()
+            if where == node and self.fleet.query(query).movable
+        ]
+        if not others or not queries:
+            return now
+        series = self._series(list(now.queries), self._bin(time.time()) - 2)
+        load = dict(zip(now.queries, series.mean(axis=1).tolist(), strict=True))
+        loads = {node.name: 0.0 for node in self.fleet.nodes}
+        for query, node in now.queries.items():
+            loads[node] += load[query]
+        moves = []
+        for query in queries:
+            lightest = min(others, key=lambda one: loads[one] / self.fleet.node(one).capacity)
+            moves.append(Move(query, lightest))
+            loads[lightest] += max(load[query], 1e-6)
+        return self._move(now, moves, reason)
+
+    def _start_node(self, now: Assignment, name: str) -> Assignment:
         incarnation = now.incarnations.get(name, 0) + 1
         now = replace(
             now, epoch=now.epoch + 1, incarnations={**now.incarnations, name: incarnation}
@@ -174,31 +183,16 @@ class Coordinator:
         ]
         return float(starts[-1]) if starts else 0.0
 
-    def _settled(self, now: Assignment) -> Assignment:
-        """Queries off nodes that are being drained."""
-        moves: list[Move] = []
-        loads = self._average_loads(now)
-        others = self._usable(now)
-        for node in now.draining:
-            for query in self._on(now, node):
-                if others and self.fleet.query(query).movable:
-                    lightest = min(
-                        others, key=lambda one: loads[one] / self.fleet.node(one).capacity
-                    )
-                    moves.append(Move(query, lightest))
-                    loads[lightest] += max(self._load(query), 1e-6)
-        return self._moved(now, moves, "its node is being drained") if moves else now
+    def _place(self, now: Assignment) -> Assignment:
+        """Apply the algorithm's proposal, at intervals, while nothing else is in progress.
 
-    def _placed(self, now: Assignment) -> Assignment:
-        """What the algorithm proposes, every so often, while nothing else is under way.
-
-        It looks only at samples in which every query ran where it is now: those of a start or a move
-        say how long it took, and not what a query needs.
+        Only samples in which every query ran where it is now count: those of a start or a move show
+        how long it took, not what a query needs.
         """
         name = self.fleet.algorithm if now.placed else self.fleet.initial
         if name == "none":
             return now
-        if not self._quiet(now):
+        if not self._all_running(now):
             self._unsettled = self._bin(time.time())
             return now
         last = self._last_known(now)
@@ -211,21 +205,20 @@ class Coordinator:
         queries = [query for query in now.queries if now.queries[query] in usable]
         if len(usable) < 2 or not queries:
             return now
-        proposal = self._proposed(name, now, usable, queries, last)
+        proposal = self._propose(name, now, usable, queries, last)
         if not proposal.observed.series.any():
-            return now  # nothing has come yet
+            return now  # no data has arrived yet
         chosen = worthwhile(
             proposal, self.fleet.most_moves if now.placed else None, self.fleet.least_gain
         )
         moves = [Move(queries[i], usable[chosen.node[i]]) for i in np.flatnonzero(chosen.moved())]
-        return self._moved(replace(now, placed=True), moves, f"{name}: {chosen.reason()}")
+        return self._move(replace(now, placed=True), moves, f"{name}: {chosen.reason()}")
 
-    def _proposed(
+    def _propose(
         self, name: str, now: Assignment, usable: list[str], queries: list[str], last: int
     ) -> Proposal:
-        series = load_series(told_bins(self._reports), queries, last, self.fleet.samples)
         observed = Observed.of(
-            series,
+            self._series(queries, last),
             node=[usable.index(now.queries[query]) for query in queries],
             movable=[self.fleet.query(query).movable for query in queries],
             period=last,
@@ -233,10 +226,10 @@ class Coordinator:
         capacities = tuple(self.fleet.node(node).capacity for node in usable)
         return make_placer(name).propose(observed, Nodes(len(usable), capacities))
 
-    # --- what there is ---------------------------------------------------------------------------
+    # --- the current state ------------------------------------------------------------------------
 
-    def _quiet(self, now: Assignment) -> bool:
-        """Whether every query runs where it should."""
+    def _all_running(self, now: Assignment) -> bool:
+        """Whether every query runs on its assigned node."""
         return all(
             self._lives(node, now)
             and self._reports[node]["queries"].get(query, {}).get("state") == "running"
@@ -244,7 +237,7 @@ class Coordinator:
         )
 
     def _last_known(self, now: Assignment) -> int:
-        """The last bin of which all loads are known: batches tell when they are over."""
+        """The last bin for which all loads are known: a batch reports when it ends."""
         known = [self._reports[node]["queries"][q]["known"] for q, node in now.queries.items()]
         return self._bin(min(known, default=time.time())) - 1
 
@@ -252,7 +245,7 @@ class Coordinator:
         return int(moment // self.fleet.sample)
 
     def _usable(self, now: Assignment) -> list[str]:
-        """Nodes that live and are not being drained."""
+        """Nodes that are alive and not being drained."""
         return [
             spec.name
             for spec in self.fleet.nodes
@@ -260,33 +253,18 @@ class Coordinator:
         ]
 
     def _lives(self, name: str, now: Assignment) -> bool:
-        told = self._reports.get(name)
+        report = self._reports.get(name)
         return (
-            told is not None
-            and told["incarnation"] == now.incarnations.get(name)
-            and processes.alive(told) is not False
-            and time.time() - told["time"] < self.fleet.dead_after
+            report is not None
+            and report["incarnation"] == now.incarnations.get(name)
+            and processes.responding(report, self.fleet.dead_after)
         )
 
-    def _on(self, now: Assignment, node: str) -> list[str]:
-        return [query for query, where in now.queries.items() if where == node]
+    def _series(self, queries: list[str], last: int) -> npt.NDArray[np.float64]:
+        return load_series(reported_bins(self._reports), queries, last, self.fleet.samples)
 
-    def _load(self, query: str) -> float:
-        return float(self._series([query]).mean())
-
-    def _series(self, queries: Sequence[str]) -> npt.NDArray[np.float64]:
-        last = self._bin(time.time()) - 2
-        return load_series(told_bins(self._reports), list(queries), last, self.fleet.samples)
-
-    def _average_loads(self, now: Assignment) -> dict[str, float]:
-        loads = {node.name: 0.0 for node in self.fleet.nodes}
-        for query, node in now.queries.items():
-            loads[node] += self._load(query)
-        return loads
-
-    # --- what changes ----------------------------------------------------------------------------
-
-    def _moved(self, now: Assignment, moves: list[Move], reason: str) -> Assignment:
+    def _move(self, now: Assignment, moves: list[Move], reason: str) -> Assignment:
+        """Assign queries to other nodes, and log it."""
         moves = [move for move in moves if now.queries.get(move.query) != move.to]
         for move in moves:
             line = {
@@ -299,23 +277,19 @@ class Coordinator:
             self.folder.append("moves.jsonl", line)
         return replace(now, queries={**now.queries, **{move.query: move.to for move in moves}})
 
-    def _put(self, before: Assignment, now: Assignment) -> None:
-        if now != before:
-            self.folder.assign(replace(now, epoch=max(before.epoch, now.epoch) + 1))
-
 
 _LOCK = "coordinator.lock"
 
 
 @contextmanager
-def _only_one(folder: SharedFolder, patience: float = 3.0) -> Iterator[None]:
-    """Keeps a second coordinator out."""
+def _only_one(folder: SharedFolder, timeout: float = 3.0) -> Iterator[None]:
+    """Keep a second coordinator out."""
     descriptor = os.open(folder.path / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    deadline = time.monotonic() + patience  # somebody may only be looking whether there is one
+    deadline = time.monotonic() + timeout  # `coordinator_lives` holds the lock for a moment
     try:
-        while not _locked(descriptor, fcntl.LOCK_EX):
+        while not _try_lock(descriptor, fcntl.LOCK_EX):
             if time.monotonic() > deadline:
-                raise InputError(f"another coordinator is at work in {folder.path}")
+                raise InputError(f"another coordinator is running in {folder.path}")
             time.sleep(0.05)
         yield
     finally:
@@ -323,18 +297,18 @@ def _only_one(folder: SharedFolder, patience: float = 3.0) -> Iterator[None]:
 
 
 def coordinator_lives(folder: SharedFolder) -> bool:
-    """Whether one is at work there."""
+    """Whether a coordinator is running in this folder."""
     try:
         descriptor = os.open(folder.path / _LOCK, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
         return False
     try:
-        return not _locked(descriptor, fcntl.LOCK_SH)
+        return not _try_lock(descriptor, fcntl.LOCK_SH)
     finally:
         os.close(descriptor)
 
 
-def _locked(descriptor: int, kind: int) -> bool:
+def _try_lock(descriptor: int, kind: int) -> bool:
     try:
         fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
     except OSError:
@@ -343,11 +317,11 @@ def _locked(descriptor: int, kind: int) -> bool:
 
 
 def main() -> None:
-    """Go on until the fleet is taken down."""
+    """Run until the fleet is taken down."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--config", required=True)
-    told = parser.parse_args()
-    Coordinator(read_config(told.config), os.path.abspath(told.config)).run()
+    arguments = parser.parse_args()
+    Coordinator(read_config(arguments.config), os.path.abspath(arguments.config)).run()
 
 
 if __name__ == "__main__":

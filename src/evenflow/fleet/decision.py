@@ -1,4 +1,4 @@
-"""From what an algorithm proposes to what is done: no more moves than allowed, none for little."""
+"""From an algorithm's proposal to the moves made: a limited number, and only if they pay off."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import numpy as np
 
 from evenflow.placement.protocol import I32, Proposal
 
-_CANDIDATES = 32  # moves that are looked at, the heaviest first
+_CANDIDATES = 32  # moves that are considered, the heaviest first
 
 
 def unevenness(proposal: Proposal, node: I32 | None = None) -> float:
-    """How far nodes' loads are from an even share, over all nodes and samples: the mean square.
+    """The mean squared deviation of nodes' loads from an even share, over all nodes and samples.
 
-    It is the average load variance plus the variance of average loads over nodes: what placement by
-    correlation lowers, and what plain balancing lowers.
+    It is the average load variance, which placement by correlation lowers, plus the variance of
+    average loads over nodes, which plain balancing lowers.
 
     Example:
         >>> from evenflow.placement.protocol import Nodes, Observed
@@ -31,17 +31,17 @@ def unevenness(proposal: Proposal, node: I32 | None = None) -> float:
 
 
 def worthwhile(proposal: Proposal, most: int | None, gain: float) -> Proposal:
-    """The proposal, or as much of it as may be done at once; no move if that gains too little.
+    """The proposal, reduced to the moves that may be made at once; no moves if they gain too little.
 
-    Of more moves than are allowed, those are taken, one by one or two at a time, that lower the
-    unevenness most: part of an exchange can be worse than nothing.
+    If the proposal has too many moves, those that lower the unevenness most are taken, singly or in
+    pairs: half of an exchange can be worse than none.
 
     Guarantee: every move is one of the proposal's, there are at most `most`, and if there are any, the
-    unevenness falls by at least `gain` of what it is.
+    unevenness falls by at least the share `gain`.
 
     Parameters:
         proposal: of any algorithm; every operator is on a node.
-        most: moves at once; None for all.
+        most: the maximum number of moves; None for no limit.
         gain: the share by which the unevenness must fall.
 
     Example:
@@ -55,14 +55,14 @@ def worthwhile(proposal: Proposal, most: int | None, gain: float) -> Proposal:
     """
     chosen = proposal.node
     if most is not None and int(proposal.moved().sum()) > most:
-        chosen = _fewer(proposal, most)
+        chosen = _best_moves(proposal, most)
     now = unevenness(proposal, proposal.observed.node)
     if now - unevenness(proposal, chosen) < max(gain * now, 1e-12):
         chosen = proposal.observed.node
     return replace(proposal, node=chosen)
 
 
-def _fewer(proposal: Proposal, most: int) -> I32:
+def _best_moves(proposal: Proposal, most: int) -> I32:
     changed = np.flatnonzero(proposal.moved())
     weights = proposal.observed.loads()[changed]
     left = changed[np.argsort(-weights, kind="stable")][:_CANDIDATES].tolist()

@@ -1,15 +1,15 @@
-"""The directory that a coordinator and its nodes share: who is to run what, and what became of it.
+"""The directory that a coordinator and its nodes share: assignment, reports, requests, journals.
 
-    assignment.json     who is to run what; written by the coordinator, read by nodes
-    nodes/NAME.json     a node's sign of life: process, queries, load; written by the node
-    requests/ID.json    what somebody wants of the coordinator (move, drain, …)
+    assignment.json     which node runs which query; written by the coordinator, read by nodes
+    nodes/NAME.json     a node's latest report: process, queries, load; written by the node
+    requests/ID.json    a request to the coordinator (move, drain, …)
     moves.jsonl         every move, with its reason
     starts.jsonl        every start of a node
     progress/NAME.jsonl every batch of a query
-    logs/               what the processes say
+    logs/               output of the processes
 
-Every file is replaced as a whole or appended to by one process, so whoever is killed leaves nothing
-half done; and the coordinator keeps nothing in memory that it cannot read here again.
+Every file is replaced as a whole or appended to by one process, so a killed process leaves nothing
+half-written, and the coordinator can rebuild its memory from here.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from evenflow.storage.durable import write_whole
 
 @dataclass(frozen=True)
 class Assignment:
-    """Who is to run what.
+    """Which node runs which query.
 
     Parameters:
         epoch: grows with every change.
-        queries: query → node; "" for nowhere.
-        incarnations: node → how often it has been started; a process of an older one must end.
-        draining: nodes that are to be empty.
+        queries: query → node; "" for none.
+        incarnations: node → how often it has been started; a process of an older incarnation ends.
+        draining: nodes that must not run queries.
         placed: whether the first placement is done.
-        down: whether all are to end.
+        down: whether the fleet must stop.
     """
 
     epoch: int = 0
@@ -49,88 +49,86 @@ class Assignment:
 
 
 class SharedFolder:
-    """Reads and writes the files."""
+    """Reads and writes these files."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def make(self) -> None:
-        """The directories."""
+        """Create the directories."""
         for name in ("nodes", "requests", "progress", "logs"):
             (self.path / name).mkdir(parents=True, exist_ok=True)
 
     def assignment(self) -> Assignment | None:
-        """The latest; None before the first."""
-        told = _read(self.path / "assignment.json")
-        if told is None:
+        """The latest assignment; None before the first."""
+        found = _read(self.path / "assignment.json")
+        if found is None:
             return None
-        return Assignment(**{**told, "draining": tuple(told["draining"])})
+        return Assignment(**{**found, "draining": tuple(found["draining"])})
 
     def assign(self, assignment: Assignment) -> None:
-        """Put a new one in place."""
+        """Replace the assignment."""
         _write(self.path / "assignment.json", asdict(assignment))
 
-    def report(self, node: str, told: dict[str, Any]) -> None:
-        """A node's sign of life. Not made to outlast a crash of the machine: the next one is near."""
+    def report(self, node: str, content: dict[str, Any]) -> None:
+        """Replace a node's report. Not synced to disk: the next one follows soon."""
         path = self.path / "nodes" / f"{node}.json"
         hidden = path.with_name(f".{node}.{os.getpid()}.tmp")
-        hidden.write_text(json.dumps(told), encoding="utf-8")
+        hidden.write_text(json.dumps(content), encoding="utf-8")
         os.replace(hidden, path)
 
     def reports(self) -> dict[str, dict[str, Any]]:
-        """What every node has said last."""
+        """The latest report of every node."""
         found = {
             path.stem: _read(path) for path in sorted((self.path / "nodes").glob("[!.]*.json"))
         }
-        return {name: told for name, told in found.items() if told is not None}
+        return {name: report for name, report in found.items() if report is not None}
 
     def ask(self, **request: Any) -> Path:
-        """Leave a request for the coordinator; the file goes when it is done."""
+        """Leave a request for the coordinator, who removes the file when it has answered."""
         path = self.path / "requests" / f"{time.time_ns()}-{uuid4().hex[:8]}.json"
         _write(path, request)
         return path
 
     def requests(self) -> Iterator[tuple[Path, dict[str, Any]]]:
-        """What is asked for, oldest first."""
+        """Open requests, oldest first."""
         for path in sorted((self.path / "requests").glob("*.json")):
-            told = _read(path)
-            if told is not None:
-                yield path, told
+            request = _read(path)
+            if request is not None:
+                yield path, request
 
     def answer(self, request: Path, refusal: str | None) -> None:
-        """A request is done, or cannot be."""
+        """Close a request, granted or refused."""
         if refusal is not None:
             _write(request.with_suffix(".refused"), {"reason": refusal})
         request.unlink(missing_ok=True)
 
     def refusal(self, answer: Path) -> str:
-        """Why a request was refused; the answer is gone then."""
-        told = _read(answer) or {"reason": "it was refused"}
+        """Read and remove the reason why a request was refused."""
+        found = _read(answer) or {"reason": "it was refused"}
         answer.unlink(missing_ok=True)
-        return str(told["reason"])
+        return str(found["reason"])
 
-    def say_down(self) -> None:
-        """What the coordinator does when it is asked to, for when there is none."""
+    def set_down(self, down: bool) -> None:
+        """Have the nodes stop or start, while no coordinator is running."""
         now = self.assignment()
         if now is not None:
-            self.assign(replace(now, epoch=now.epoch + 1, down=True))
+            self.assign(replace(now, epoch=now.epoch + 1, down=down))
 
-    def forget_down(self) -> None:
-        """The fleet may start again: with nodes that are started anew."""
-        now = self.assignment()
-        if now is not None:
-            self.assign(replace(now, epoch=now.epoch + 1, down=False))
+    def reset(self) -> None:
+        """Let the fleet start again, with new processes."""
+        self.set_down(False)
         for pattern in ("requests/*", "nodes/*", "starts.jsonl"):
             for path in self.path.glob(pattern):
                 path.unlink(missing_ok=True)
 
     def append(self, name: str, line: dict[str, Any]) -> None:
-        """One more line of a journal."""
+        """Append a line to a journal."""
         with open(self.path / name, "a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
 
     def lines(self, name: str) -> list[dict[str, Any]]:
-        """A journal, without a last line that was cut off."""
+        """The lines of a journal, except a truncated last one."""
         try:
             text = (self.path / name).read_text(encoding="utf-8")
         except FileNotFoundError:
@@ -142,13 +140,13 @@ class SharedFolder:
         return found
 
 
-def _write(path: Path, told: dict[str, Any]) -> None:
-    write_whole(path, [json.dumps(told, indent=1).encode()])
+def _write(path: Path, content: dict[str, Any]) -> None:
+    write_whole(path, [json.dumps(content, indent=1).encode()])
 
 
 def _read(path: Path) -> dict[str, Any] | None:
     try:
-        told: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
-    return told
+    return content

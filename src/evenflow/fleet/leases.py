@@ -1,10 +1,10 @@
-"""Who may run a query: one process at a time, whatever became of the one before.
+"""Who may run a query: one application at a time, even if an earlier one was killed.
 
-A query is held by two locks on files in its checkpoint: one that the Python driver holds and one that
-its Java holds. A lock is bound to the process: it goes when the process ends, however it ends, and it
-stays while the process is merely slow or stopped. Java writes Spark's own progress and sinks, Python
-the state of Evenflow's queries; either may outlive the other by some moments after a SIGKILL, so a
-query is free only when both are gone.
+A lease is two locks on files in the query's checkpoint: one held by the Python driver, one by its JVM.
+The operating system releases a lock when its process ends, however it ends, and keeps it while the
+process is merely slow or stopped. The JVM writes Spark's own progress and sinks, Python the state of
+Evenflow's queries. After a SIGKILL either may outlive the other for a moment, so a query is free only
+when both are gone.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 
 class Lease:
-    """The right to run a query, held until `release` or the end of both processes.
+    """The right to run a query, held until `release` or until both processes end.
 
-    Guarantee: at any moment at most one Spark application has the lease of a checkpoint, on a file
+    Guarantee: at most one Spark application holds the lease of a checkpoint at a time, on a file
     system with POSIX locks (local disks, NFS 4).
     """
 
@@ -30,7 +30,7 @@ class Lease:
 
     @classmethod
     def acquire(cls, checkpoint: str | os.PathLike[str], spark: SparkSession) -> Lease | None:
-        """The lease, or None while another application has it."""
+        """Return the lease, or None while another application holds it."""
         folder = Path(checkpoint)
         folder.mkdir(parents=True, exist_ok=True)
         python = os.open(folder / "lease.python", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
@@ -38,8 +38,7 @@ class Lease:
             fcntl.flock(python, fcntl.LOCK_EX | fcntl.LOCK_NB)
             java = _java_lock(spark, folder / "lease.java")
         except OSError:
-            os.close(python)
-            return None
+            java = None
         except BaseException:
             os.close(python)
             raise
@@ -49,7 +48,7 @@ class Lease:
         return cls(python, java)
 
     def release(self) -> None:
-        """Let others have it. The query must have ended."""
+        """Give the lease up. The query must have ended."""
         if self._java is not None:
             self._java.close()
             os.close(self._python)
@@ -57,8 +56,8 @@ class Lease:
 
 
 def _java_lock(spark: SparkSession, file: Path) -> Any:
-    """Java's channel with a lock on the file; None if another process has it."""
-    # The engine keeps away from `_jvm`; but whether this Java lives, only a lock of its own tells.
+    """A Java channel that holds a lock on the file; None if another process holds it."""
+    # Evenflow avoids `_jvm` elsewhere, but only a lock of the JVM shows whether that JVM is alive.
     jvm: Any = spark.sparkContext._jvm
     channel = jvm.java.io.RandomAccessFile(str(file), "rw").getChannel()
     if channel.tryLock() is None:

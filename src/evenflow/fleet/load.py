@@ -1,4 +1,4 @@
-"""Busy time: how many cores a query kept busy in each second, from the batches that it has reported."""
+"""Busy time: how many cores a query kept busy in each second, from the batches it has reported."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import numpy.typing as npt
 
 
 class BusyTime:
-    """Busy seconds in bins of one length, aligned to the clock, so that bins of several nodes fit.
+    """Busy seconds in bins of equal length, aligned to the clock, so that bins of several nodes match.
 
-    Guarantee: the bins of a batch add up to its busy seconds, whether it is long or short, as long as
-    its bins are kept.
+    Guarantee: the bins of a batch add up to its busy seconds, whether it is long or short, while its
+    bins are kept.
 
     Parameters:
-        sample: seconds a bin.
-        keep: how many bins.
+        sample: seconds per bin.
+        keep: the number of bins.
 
     Example:
         >>> busy = BusyTime(1.0, keep=4)
@@ -28,12 +28,12 @@ class BusyTime:
 
     def __init__(self, sample: float, keep: int) -> None:
         self.sample, self.keep = sample, keep
-        self.bins: dict[int, float] = {}  #: number of the bin → cores busy in it
+        self.bins: dict[int, float] = {}  #: bin → cores busy in it
 
     def add(self, began: float, ended: float, busy: float) -> None:
-        """A batch from one moment (seconds since 1970) to another, and the busy seconds in it.
+        """Add a batch: its start and end in seconds since 1970, and its busy seconds.
 
-        They are spread over it evenly: when tasks waited, and when they worked, is not known.
+        They are spread over the batch evenly: when its tasks waited and when they ran is not known.
         """
         ended = max(ended, began + 1e-3)
         cores = busy / (ended - began)
@@ -47,16 +47,16 @@ class BusyTime:
             del self.bins[number]
 
 
-def told_bins(reports: Mapping[str, Mapping[str, Any]]) -> dict[str, list[dict[int, float]]]:
-    """Query → the bins that each node has told of it, from what the nodes have said last.
+def reported_bins(reports: Mapping[str, Mapping[str, Any]]) -> dict[str, list[dict[int, float]]]:
+    """Query → the bins that each node reported for it, from the nodes' latest reports.
 
     Example:
-        >>> told_bins({"a": {"queries": {"q": {"busy": {"7": 0.5}}}}, "b": {"queries": {}}})
+        >>> reported_bins({"a": {"queries": {"q": {"busy": {"7": 0.5}}}}, "b": {"queries": {}}})
         {'q': [{7: 0.5}]}
     """
     found: dict[str, list[dict[int, float]]] = {}
-    for told in reports.values():
-        for query, seen in told["queries"].items():
+    for report in reports.values():
+        for query, seen in report["queries"].items():
             bins = {int(at): float(share) for at, share in seen["busy"].items()}
             found.setdefault(query, []).append(bins)
     return found
@@ -68,11 +68,10 @@ def load_series(
     last: int,
     samples: int,
 ) -> npt.NDArray[np.float64]:
-    """The loads of all queries in the `samples` bins up to `last`: one row a query.
+    """The loads of all queries in the `samples` bins up to `last`: one row per query.
 
     Parameters:
-        reports: query → the bins that any node has told of it; a query that has moved was told of by
-            several.
+        reports: query → the bins each node reported for it; several for a query that has moved.
 
     Example:
         >>> load_series({"q": [{7: 0.5}, {8: 0.25, 9: 1.0}]}, ["q", "idle"], last=9, samples=3).tolist()

@@ -1,4 +1,4 @@
-"""Processes of a fleet on this machine: started, found again, ended."""
+"""Processes of a fleet on this machine: start, check, kill."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 
 
 def start(module: str, arguments: list[str], log: Path) -> int:
-    """Start `python -m module` as a process of its own, which goes on after this one; its number."""
+    """Start `python -m module` as a process that outlives this one; return its pid."""
     with open(log, "ab") as file:
         process = subprocess.Popen(
             [sys.executable, "-m", module, *arguments],
@@ -27,34 +27,40 @@ def start(module: str, arguments: list[str], log: Path) -> int:
 
 
 def identity() -> dict[str, Any]:
-    """What tells this process from all others, also from a later one with the same number."""
+    """What distinguishes this process from all others, including a later one with the same pid."""
     return {"pid": os.getpid(), "began": _began(os.getpid()), "host": socket.gethostname()}
 
 
-def alive(told: dict[str, Any]) -> bool | None:
-    """Whether the process of that `identity` is there; None if it is on another machine."""
-    if told.get("host") != socket.gethostname():
+def alive(process: dict[str, Any]) -> bool | None:
+    """Whether the process with this `identity` exists; None if it is on another machine."""
+    if process.get("host") != socket.gethostname():
         return None
-    began = _began(int(told["pid"]))
-    return began is not None and began == told["began"]
+    began = _began(int(process["pid"]))
+    return began is not None and began == process["began"]
 
 
-def kill(told: dict[str, Any], patience: float = 10.0) -> bool:
-    """SIGKILL the process, with Java and all that it has started; whether it is gone."""
-    if not alive(told):
-        return alive(told) is False
+def responding(report: dict[str, Any], dead_after: float) -> bool:
+    """Whether the process of a node's report is alive, as far as known, and the report is recent."""
+    recent: bool = time.time() - report["time"] < dead_after
+    return recent and alive(report) is not False
+
+
+def kill(process: dict[str, Any], timeout: float = 10.0) -> bool:
+    """SIGKILL the process with its children, Java included; return whether it is gone."""
+    if not alive(process):
+        return alive(process) is False
     with suppress(ProcessLookupError):
-        os.killpg(int(told["pid"]), signal.SIGKILL)
-    deadline = time.monotonic() + patience
-    while alive(told) and time.monotonic() < deadline:
+        os.killpg(int(process["pid"]), signal.SIGKILL)
+    deadline = time.monotonic() + timeout
+    while alive(process) and time.monotonic() < deadline:
         with suppress(ChildProcessError):
-            os.waitpid(int(told["pid"]), os.WNOHANG)  # if it is a child of ours, it is a zombie now
+            os.waitpid(int(process["pid"]), os.WNOHANG)  # a child of ours is a zombie until then
         time.sleep(0.02)
-    return not alive(told)
+    return not alive(process)
 
 
 def _began(pid: int) -> str | None:
-    """When a process began, in the kernel's ticks; None if there is none, or only its remains."""
+    """When a process started, in kernel ticks; None if there is none, or only a zombie."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except FileNotFoundError:
@@ -67,8 +73,8 @@ def _began(pid: int) -> str | None:
 
 
 def _began_by_ps(pid: int) -> str | None:
-    """The same where there is no /proc."""
-    told = subprocess.run(
+    """The same on systems without /proc."""
+    found = subprocess.run(
         ["ps", "-o", "stat=,lstart=", "-p", str(pid)], capture_output=True, text=True
     ).stdout.split(maxsplit=1)
-    return None if len(told) < 2 or told[0].startswith("Z") else told[1].strip()
+    return None if len(found) < 2 or found[0].startswith("Z") else found[1].strip()
