@@ -98,7 +98,9 @@ class Keyed:
             check_whole("partitions", partitions, least=1)
         chosen: GroupingScheme | None
         if "workers" in parameters:
-            raise InputError("balance has no workers; how many tasks share the work is `partitions`")
+            raise InputError(
+                "balance has no workers; how many tasks share the work is `partitions`"
+            )
         if scheme == AUTO:
             if parameters:
                 raise InputError(f'balance: "auto" has no parameters, got {min(parameters)}=…')
