@@ -292,11 +292,11 @@ def test_compare_refuses_a_folder_that_cannot_be_written_before_it_works(
     for folder in (occupied, occupied / "below"):
         code, out, err = run("compare", "--out", folder)
         assert (code, out) == (2, "")
-        assert "cannot be made" in err
+        assert "cannot be created" in err
     monkeypatch.setattr("os.access", lambda _, mode: mode == os.R_OK)
     code, out, err = run("compare", "--out", tmp_path)
     assert (code, out) == (2, "")
-    assert "cannot be written to" in err
+    assert "is not writable" in err
 
 
 def test_interruption_is_exit_code_130_without_a_trace(run, monkeypatch):

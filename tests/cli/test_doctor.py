@@ -16,7 +16,7 @@ def answers(monkeypatch, *checks):
     monkeypatch.setattr(requirements, "examine", lambda: iter(checks))
 
 
-def test_a_problem_makes_exit_code_1_and_is_told_with_its_remedy(monkeypatch, capsys):
+def test_a_problem_makes_exit_code_1_and_is_reported_with_its_remedy(monkeypatch, capsys):
     answers(
         monkeypatch,
         Check("Python", "ok", "3.12"),
@@ -34,9 +34,9 @@ def test_a_problem_makes_exit_code_1_and_is_told_with_its_remedy(monkeypatch, ca
     ]
     assert printed.endswith("evenflow cannot be used here: 1 problem.\n")
     assert app.main(["doctor", "--json"]) == 1
-    told = json.loads(capsys.readouterr().out)
-    assert told["usable"] is False
-    assert told["checks"][1] == {
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["usable"] is False
+    assert answer["checks"][1] == {
         "name": "cores",
         "verdict": "warning",
         "found": "1",

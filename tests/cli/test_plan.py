@@ -241,8 +241,8 @@ def test_people_get_tables_that_no_key_can_spoil(run, tmp_path):
     code, out, err = run("--stats", tmp_path / "s.parquet", "--workers", 2, "--theta", 0)
     assert (code, err) == (0, "")
     assert "\x1b" not in out
-    assert "load then" in out
-    assert "worst worker: 60.0% above its share now, 0.0% then" in out
+    assert "load after" in out
+    assert "worst worker: 60.0% above its share before, 0.0% after" in out
     assert "feasible: " in out
     moved = json.loads(
         run("--stats", tmp_path / "s.parquet", "--workers", 2, "--theta", 0, "--json")[1]
@@ -255,7 +255,7 @@ def test_many_workers_and_moves_are_not_all_shown(run, tmp_path):
     code, out, _ = run("--stats", tmp_path / "s.parquet", "--workers", 50)
     assert code == 0
     assert "30 more" in out
-    assert "homes are by the hash" in out
+    assert "keys are hashed as by the scheme" in out
     assert out.count("\n") < 70
 
 
@@ -291,7 +291,7 @@ def test_null_is_refused_with_its_row(refused, column):
 
 
 @pytest.mark.parametrize(
-    ("column", "value", "told"),
+    ("column", "value", "message"),
     [
         ("cost", -1.0, "row 3: cost must be finite and not negative, got -1"),
         ("cost", float("nan"), "row 3: cost must be finite and not negative, got nan"),
@@ -304,10 +304,10 @@ def test_null_is_refused_with_its_row(refused, column):
         ("hash_worker", 7.0, "row 3: hash_worker must be the number of a worker, 0 to 1, got 7"),
     ],
 )
-def test_a_bad_number_is_refused_with_its_row(refused, column, value, told):
+def test_a_bad_number_is_refused_with_its_row(refused, column, value, message):
     values = [float(v) for v in FIGURE_4[column]]
     values[2] = value
-    assert told in refused(changed(**{column: values}), "--workers", 2)
+    assert message in refused(changed(**{column: values}), "--workers", 2)
 
 
 def test_text_where_numbers_belong_is_refused(refused):
@@ -318,7 +318,7 @@ def test_text_where_numbers_belong_is_refused(refused):
 
 def test_a_key_that_stands_twice_is_named_with_both_rows(refused):
     line = refused(changed(key=["a", "b", "c", "b", "d", "e"]), "--workers", 2)
-    assert "row 4: the key 'b' stands in row 2 already" in line
+    assert "row 4: the key 'b' is already in row 2" in line
 
 
 def test_a_type_that_cannot_be_a_key_is_refused(refused):
@@ -344,7 +344,7 @@ def test_damaged_files_are_refused(run, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         ("", "--workers is missing"),
         ("--workers 0", "number of workers must be a whole number of at least 1, got 0"),
@@ -366,8 +366,8 @@ def test_damaged_files_are_refused(run, tmp_path):
     ],
 )
 @pytest.mark.parametrize("as_json", [False, True])
-def test_bad_options_are_one_line_and_exit_code_2(refused, arguments, told, as_json):
-    assert told in refused(FIGURE_4, *arguments.split(), *(["--json"] if as_json else []))
+def test_bad_options_are_one_line_and_exit_code_2(refused, arguments, message, as_json):
+    assert message in refused(FIGURE_4, *arguments.split(), *(["--json"] if as_json else []))
 
 
 def test_without_a_file_it_asks_for_one(run, tmp_path):

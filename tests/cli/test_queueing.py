@@ -34,7 +34,7 @@ def answer_of(run, *arguments):
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "expected"),
     [
         (["--capacity", 0.5], {"utilisation": 0.5}),
         (["--heterogeneity", "1,4"], {"heterogeneity": [1, 4.0], "utilisation": 0.8}),
@@ -46,10 +46,10 @@ def answer_of(run, *arguments):
         ),
     ],
 )
-def test_each_option_of_queues_switches_to_the_simulation_in_time(run, options, told):
+def test_each_option_of_queues_switches_to_the_simulation_in_time(run, options, expected):
     answer = answer_of(run, "-g", "shuffle", *options)
     assert answer.keys() >= MEASURED
-    assert {name: answer["cluster"][name] for name in told} == told
+    assert {name: answer["cluster"][name] for name in expected} == expected
     assert "timeline" not in answer
     # What it gave before, it still gives.
     without = answer_of(run, "-g", "shuffle")
@@ -58,7 +58,7 @@ def test_each_option_of_queues_switches_to_the_simulation_in_time(run, options, 
         assert answer[name] == without[name]
 
 
-def test_timeline_is_one_entry_a_slot(run):
+def test_timeline_is_one_entry_per_slot(run):
     options = ["-g", "key", "--slots", 6, "--timeline", "--loads"]
     answer = answer_of(run, *options)
     assert [slot["time"] for slot in answer["timeline"]] == [5_000.0 * k for k in range(1, 7)]
@@ -112,7 +112,7 @@ def test_virtual_workers_is_short_for_the_parameter(run):
         (["--change-at", "30000:1,2"], "a change after 30000 messages never comes"),
         (["--change-at", "9:1,2", "--change-at", "5:1,3"], "in order of their messages"),
         (["--arrivals", "daily"], "no arrival curve is called 'daily'; known: constant, hourly"),
-        (["--capacity", 0.8, "--weights", "1,1,1,1,4"], "say --heterogeneity instead"),
+        (["--capacity", 0.8, "--weights", "1,1,1,1,4"], "use --heterogeneity instead"),
         (["--virtual-workers", 5], "--virtual-workers 5 is for schemes that have virtual workers"),
     ],
 )

@@ -1,4 +1,4 @@
-"""The entry point `evenflow`: commands, and how mistakes are reported."""
+"""The entry point `evenflow`: the commands, and how errors are reported."""
 
 from __future__ import annotations
 
@@ -42,11 +42,15 @@ for name, function, short_help in (
     ("demo", demo.demo, "A skewed stream on Spark, by key grouping and balanced."),
     ("run", run.run, "Keyed aggregates of your own files on Spark, balanced."),
     ("compare", compare.compare, "All schemes on one simulated stream: a table and a picture."),
-    ("simulate", simulate.simulate, "A stream of your own through the schemes."),
-    ("plan", plan.plan, "A new routing table from what was seen of each key."),
-    ("place", place.place, "Which node each operator should run on, by how loads went."),
-    ("schemes", schemes.schemes, "What there is to choose from."),
-    ("doctor", doctor.doctor, "Does this machine have what Spark needs?"),
+    (
+        "simulate",
+        simulate.simulate,
+        "A stream of your own through the schemes, or under a planner.",
+    ),
+    ("plan", plan.plan, "A new routing table from statistics of each key."),
+    ("place", place.place, "Which node each operator should run on, from its past load."),
+    ("schemes", schemes.schemes, "The grouping schemes and their parameters."),
+    ("doctor", doctor.doctor, "Check that this machine can run evenflow and Spark."),
     ("gateway", gateway.gateway, "A stream to Kafka, with hot keys spread over partitions."),
     ("consume", consume.consume, "A Kafka consumer that keeps each key's order."),
     ("lag", lag.lag, "How far Kafka consumers are behind."),
@@ -55,7 +59,7 @@ for name, function, short_help in (
 app.add_typer(state.app, name="state")
 app.add_typer(fleet.app, name="fleet")
 for point in sorted(entry_points(group="evenflow.commands"), key=lambda point: point.name):
-    # Commands of other packages: a typer application, or a function with a one-line help.
+    # Commands of other packages: a typer application, or a function whose docstring is its help.
     command = point.load()
     if isinstance(command, typer.Typer):
         app.add_typer(command, name=point.name)
@@ -63,8 +67,8 @@ for point in sorted(entry_points(group="evenflow.commands"), key=lambda point: p
         app.command(point.name, short_help=(command.__doc__ or "").partition("\n")[0])(command)
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
+def _print_version(requested: bool) -> None:
+    if requested:
         typer.echo(f"evenflow {__version__}")
         raise typer.Exit
 
@@ -87,11 +91,11 @@ def evenflow(
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code.
 
-    0: done. 2: the input was wrong, and one line on standard error says how. 130: interrupted. A
-    stack trace is always a bug of this program.
+    0: done. 2: bad input, explained in one line on standard error. 130: interrupted. A stack trace is
+    always a bug in evenflow.
     """
     for stream in (sys.stdout, sys.stderr):
-        # A terminal that cannot show a character shows a question mark, not a stack trace.
+        # Print a question mark for what the terminal cannot encode, instead of failing.
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")
     try:
@@ -105,7 +109,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (KeyboardInterrupt, typer.Abort):
         return _INTERRUPTED
     except Exception as error:
-        # Usage errors have this method in all versions of typer; their classes have moved about.
+        # Usage errors have this method in every version of typer; their classes differ.
         if not hasattr(error, "format_message"):
             raise
         context = getattr(error, "ctx", None)

@@ -9,47 +9,36 @@ import typer
 
 from evenflow.cli.options import Json
 from evenflow.cli.output_folder import make_writable
-from evenflow.cli.terminal import note, print_json, progress, say, stdout
-from evenflow.model.errors import InputError
+from evenflow.cli.simulate import choose_schemes, measure_schemes
+from evenflow.cli.terminal import print_json, say, stdout
 
 _WORKERS, _SOURCES, _SEED = 50, 5, 1
 _MESSAGES = 2_000_000
 
 
 def compare(
-    out: Annotated[Path, typer.Option(help="Where the picture goes.")] = Path("out"),
+    out: Annotated[Path, typer.Option(help="Directory for the picture.")] = Path("out"),
     messages: Annotated[int, typer.Option(help="Length of the stream.")] = _MESSAGES,
     as_json: Json = False,
 ) -> None:
     """Compare all schemes on one skewed stream whose hot keys change half-way."""
     make_writable(out)
-    from evenflow.grouping import make, schemes
+    from evenflow.model import Workers
     from evenflow.simulator import simulate
     from evenflow.simulator.workloads import Zipf
 
     stream = Zipf(
         exponent=1.4, keys=10_000, messages=messages, seed=_SEED, drift=max(1, messages // 2)
     )
-    results, left_out = {}, {}
-    with progress("compare", quiet=as_json) as report:
-        every = schemes()
-        for i, name in enumerate(every):
-
-            def show(done: int, name: str = name, i: int = i) -> None:
-                report(name, i * messages + done, len(every) * messages)
-
-            show(0)
-            try:
-                results[name] = simulate(
-                    make(name), stream, _WORKERS, _SOURCES, _SEED, progress=show
-                )
-            except InputError as error:
-                left_out[name] = str(error)
-    for name, reason in left_out.items():
-        note(f"left out: {name}: {reason}")
-    # The most even first; between equals the one that needs less memory.
+    chosen, left_out = choose_schemes(["all"], Workers.numbered(_WORKERS), _SEED)
+    results = measure_schemes(
+        "compare", chosen, messages, as_json,
+        lambda scheme, show: simulate(scheme, stream, _WORKERS, _SOURCES, _SEED, progress=show),
+    )  # fmt: skip
+    # The most even first; among equals, the one that needs the least memory.
     ordered = sorted(
-        results.items(), key=lambda kv: (round(kv[1].worst_window or 0, 1), kv[1].replication)
+        zip((name for name, _ in chosen), results, strict=True),
+        key=lambda pair: (round(pair[1].worst_window or 0, 1), pair[1].replication),
     )
 
     from evenflow.report.comparison import draw_comparison
@@ -78,6 +67,7 @@ def compare(
     say(
         console,
         "Sorted by worst window, then replication: the schemes at the top keep every worker evenly "
-        "busy even while the hot keys change; of equals the thriftiest comes first.",
+        "busy even while the hot keys change; among equals, the one that needs the least memory "
+        "comes first.",
     )
     say(console, f"Picture: {picture}", "bold")

@@ -1,4 +1,4 @@
-"""`evenflow demo`: one skewed stream through Spark twice, by key grouping and by a better scheme."""
+"""`evenflow demo`: one skewed stream on Spark, by key grouping and by a better scheme."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from evenflow.cli.live_view import BatchesView, batches_view
+from evenflow.cli.options import Json
 from evenflow.cli.output_folder import make_writable
-from evenflow.cli.terminal import cell, new_table, print_json, say, stdout
+from evenflow.cli.terminal import cell, print_json, say, stdout, table_of
 from evenflow.model.errors import InputError
 from evenflow.model.validation import check_whole
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 _BASELINE = "key"
 _PARTITIONS, _MESSAGES, _BATCHES, _ZIPF, _SERVICE = 16, 120_000, 8, 1.4, 1.0
 _MOST_PARTITIONS = 256  #: each is a Python process
-# Java's optimizing compiler would take more of two cores in this minute than it could give back.
+# On two cores, Java's optimizing compiler costs more than it gains within a minute.
 _SETTINGS = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
 
 HOW_TO_READ = (
@@ -36,33 +37,29 @@ HOW_TO_READ = (
 
 
 def demo(
-    out: Annotated[Path, typer.Option(help="Where the picture goes.")] = Path("out"),
+    out: Annotated[Path, typer.Option(help="Directory for the picture.")] = Path("out"),
     grouping: Annotated[
         str,
-        typer.Option(
-            "--grouping", "-g", help="What key grouping is compared with: a scheme, or auto."
-        ),
+        typer.Option("--grouping", "-g", help="The scheme to compare with key grouping, or auto."),
     ] = "auto",
     partitions: Annotated[
-        int, typer.Option(help="Partitions; their tasks sleep, so that they need no cores.")
+        int, typer.Option(help="Number of partitions; their tasks sleep, so they need no cores.")
     ] = _PARTITIONS,
     messages: Annotated[int, typer.Option(help="Length of the stream.")] = _MESSAGES,
-    batches: Annotated[int, typer.Option(help="Micro-batches of the stream.")] = _BATCHES,
+    batches: Annotated[int, typer.Option(help="Number of micro-batches.")] = _BATCHES,
     zipf: Annotated[float, typer.Option(help="Skew of the stream; 0 is uniform.")] = _ZIPF,
-    service: Annotated[
-        float, typer.Option(help="Milliseconds that a message keeps its task busy.")
-    ] = _SERVICE,
-    seed: Annotated[int, typer.Option(help="Of the stream.")] = 1,
-    as_json: Annotated[bool, typer.Option("--json", help="JSON on standard output.")] = False,
+    service: Annotated[float, typer.Option(help="Milliseconds of work per message.")] = _SERVICE,
+    seed: Annotated[int, typer.Option(help="Seed of the stream.")] = 1,
+    as_json: Json = False,
 ) -> None:
     """Run keyed work on a skewed stream on Spark, first by key grouping, then balanced.
 
-    The stream is made on the spot. Its keys are Zipf-distributed, and its hot keys change half-way.
-    Each partition is a Spark task that counts messages by key and sleeps for each, so that two cores
-    can stand in for many machines. All else is Spark's real work, and is measured with it.
+    The stream is generated: its keys are Zipf-distributed, and its hot keys change half-way. Each
+    partition is a Spark task that counts messages by key and sleeps for each of them, so two cores
+    can stand in for many machines. Everything else is real work of Spark, and part of the measurement.
     """
     make_writable(out)
-    stream = _checked(grouping, partitions, messages, batches, zipf, service, seed)
+    stream = _check_options(grouping, partitions, messages, batches, zipf, service, seed)
     with batches_view(quiet=as_json) as view, tempfile.TemporaryDirectory() as folder:
         runs, agree = _run(view, Path(folder), stream, grouping, partitions, service / 1000)
 
@@ -90,12 +87,12 @@ def demo(
             }
         )
     else:
-        _tell(runs, agree, title, picture)
+        _show(runs, agree, title, picture)
     if not agree:
         raise typer.Exit(1)
 
 
-def _checked(
+def _check_options(
     grouping: str,
     partitions: int,
     messages: int,
@@ -107,14 +104,12 @@ def _checked(
     check_whole("partitions", partitions, least=1)
     if partitions > _MOST_PARTITIONS:
         raise InputError(
-            f"got {partitions} partitions; each is a process: take at most {_MOST_PARTITIONS}"
+            f"got {partitions} partitions; each is a process: use at most {_MOST_PARTITIONS}"
         )
     if not (math.isfinite(service) and service >= 0):
         raise InputError(f"--service takes milliseconds of at least 0, got {service}")
     if grouping == _BASELINE:
-        raise InputError(
-            "--grouping key is what the other run is compared with; give another scheme"
-        )
+        raise InputError("--grouping key is the baseline of the comparison; give another scheme")
     from evenflow.grouping import make
     from evenflow.spark.demo_job import DemoStream
 
@@ -161,16 +156,13 @@ def _run(
     return runs, all(demo_job.same_answer(stream, answer) for answer in answers)
 
 
-def _tell(runs: list[MeasuredRun], agree: bool, title: str, picture: Path) -> None:
+def _show(runs: list[MeasuredRun], agree: bool, title: str, picture: Path) -> None:
     console = stdout()
     say(console, title, "bold")
-    table = new_table()
-    table.add_column("grouping", no_wrap=True)
-    for heading in (
-        "messages\nper second", "latency\np50", "p99", "fullest ÷\naverage", "worst\nbatch",
-        "partitions\nper key", "seconds",
-    ):  # fmt: skip
-        table.add_column(heading, justify="right", no_wrap=True)
+    table = table_of(
+        "grouping", "messages\nper second", "latency\np50", "p99", "fullest ÷\naverage",
+        "worst\nbatch", "partitions\nper key", "seconds",
+    )  # fmt: skip
     base, other = runs
     settled = other.settled()
     for run in (*runs, *([settled] if settled else ())):
@@ -192,7 +184,7 @@ def _tell(runs: list[MeasuredRun], agree: bool, title: str, picture: Path) -> No
         say(console, reason)
     say(
         console,
-        "Both runs have the counts and means that Arrow computes from the whole stream at once."
+        "Both runs give the counts and means that Arrow computes from the whole stream."
         if agree
         else "The answers differ from Arrow's: this is a bug; please report it.",
     )
@@ -204,7 +196,7 @@ def _gain(run: MeasuredRun, base: MeasuredRun) -> str:
 
 
 def _reasons(run: MeasuredRun) -> Iterator[str]:
-    """Which schemes `auto` went through, and why."""
+    """The schemes that `auto` chose, and why."""
     last: Any = None
     for batch in run.batches:
         if batch["scheme"] != last and batch["reason"] != "asked for":

@@ -13,12 +13,10 @@ _STYLE = {"ok": "green", "warning": "yellow", "problem": "bold red"}
 _NOT_USABLE = 1
 
 
-def doctor(
-    as_json: Json = False,
-) -> None:
-    """Check Python, packages, Java, Spark and the machine, and say what to do about each problem.
+def doctor(as_json: Json = False) -> None:
+    """Check Python, packages, Java, Spark and the machine, and say how to fix each problem.
 
-    Exit code 0 where evenflow can be used, warnings or not; 1 where it cannot.
+    Exit code 0 if evenflow can be used, with or without warnings; 1 if not.
     """
     from evenflow.spark.requirements import examine, usable
 

@@ -12,40 +12,32 @@ from evenflow.cli.terminal import cell, note, safe
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
-    from rich.table import Table
     from rich.text import Text
 
 _BLOCKS = " ▏▎▍▌▋▊▉█"
 _SPARKS = "▁▂▃▄▅▆▇█"
 _FULL, _EVEN = "dark_orange3", "deep_sky_blue4"
-_MUCH = 1.3  #: a partition with so many times the average is drawn as an overloaded one
-_LEAST_SCALE = 2.0  #: the bars end at no less than so many times the average
+_MUCH = 1.3  #: × average, from which a partition is drawn as overloaded
+_LEAST_SCALE = 2.0  #: × average, the shortest scale of the bars
 _OTHER_LINES = 9  #: of the view, besides a line for each partition
 
 
 class BatchesView:
-    """Takes the metrics of one batch after the other, and shows what is worth knowing.
-
-    `begin` names what is running; `show` takes the metrics of a batch that is committed.
-    """
+    """Shows the metrics of committed batches; this one shows nothing."""
 
     def begin(self, label: str, batches: int | None = None) -> None:
-        """A new run, of so many batches if that is known."""
+        """Start a new run; `batches` is their number, if known."""
 
     def doing(self, what: str) -> None:
-        """What else is being done, before, between or after the runs."""
+        """Show a step before, between or after the runs."""
 
     def show(self, metrics: Mapping[str, Any]) -> None:
-        """A batch is committed."""
+        """Show a batch that has been committed."""
 
 
 @contextmanager
 def batches_view(quiet: bool = False) -> Iterator[BatchesView]:
-    """A live view on a terminal; elsewhere a line for each batch. On standard error.
-
-    Parameters:
-        quiet: neither.
-    """
+    """A live view on a terminal, a line per batch elsewhere, nothing if `quiet`; on standard error."""
     if quiet:
         yield BatchesView()
     elif sys.stderr.isatty():
@@ -61,7 +53,7 @@ def batches_view(quiet: bool = False) -> Iterator[BatchesView]:
 
 
 def batch_line(metrics: Mapping[str, Any]) -> str:
-    """One batch in one line.
+    """One batch on one line.
 
     Example:
         >>> print(batch_line({"batch": 3, "scheme": "key", "rows": 100, "durations": {"tasks": 0.5},
@@ -70,22 +62,22 @@ def batch_line(metrics: Mapping[str, Any]) -> str:
         batch 3, key: 100 rows in 0.5 s (200 per second); fullest 5.20 × average; hottest key home, 32 %
     """
     seconds = sum(metrics["durations"].values())
-    told = (
+    line = (
         f"batch {metrics['batch']}, {metrics['scheme']}: {metrics['rows']:,} rows in {seconds:.1f} s "
         f"({metrics['rows'] / seconds if seconds else 0:,.0f} per second)"
     )
     if not metrics["rows"]:
-        return told
-    told += f"; fullest {metrics['max_over_average']:.2f} × average"
+        return line
+    line += f"; fullest {metrics['max_over_average']:.2f} × average"
     if metrics["hot_keys"]:
         hottest = metrics["hot_keys"][0]
         share = hottest["lower"] / metrics["rows"]
-        told += f"; hottest key {key_name(hottest['key'])}, {100 * share:.0f} %"
-    return told
+        line += f"; hottest key {key_name(hottest['key'])}, {100 * share:.0f} %"
+    return line
 
 
 def key_name(text: str, longest: int = 28) -> str:
-    """A key as metrics write it (a JSON list of its columns), for people.
+    """A key of the metrics (a JSON list of its columns), for people.
 
     Example:
         >>> key_name('["home", 7]'), key_name('[null]')
@@ -118,7 +110,7 @@ class _Lines(BatchesView):
 
 
 class _Run:
-    """What has been seen of one run."""
+    """The batches of one run so far."""
 
     def __init__(self, label: str, batches: int | None) -> None:
         self.label, self.batches = label, batches
@@ -184,24 +176,16 @@ class _Bars(BatchesView):
         if run.last is None or not run.last["rows"]:
             return
         lines = max(4, options.height or console.height) - _OTHER_LINES - len(self._before)
-        yield _side_by_side(
-            _partitions(run.last, self._scale, max(20, console.width - 46), max(4, lines)),
-            _figures(run),
-        )
+        from rich.table import Table
 
-
-def _side_by_side(left: Any, right: Any) -> Table:
-    from rich.table import Table
-
-    grid = Table.grid(padding=(0, 3, 0, 0))
-    grid.add_column(no_wrap=True)
-    grid.add_column(no_wrap=True)
-    grid.add_row(left, right)
-    return grid
+        grid = Table.grid(padding=(0, 3, 0, 0))
+        bars = _partitions(run.last, self._scale, max(20, console.width - 46), max(4, lines))
+        grid.add_row(bars, _figures(run.last, run.rates))
+        yield grid
 
 
 def _partitions(metrics: Mapping[str, Any], scale: float, width: int, most: int) -> Text:
-    """A bar for each partition, with a mark at the average; only the fullest of too many."""
+    """A bar per partition with a mark at the average; the fullest `most` partitions only."""
     loads = {p["partition"]: p["rows"] for p in metrics["partitions"]}
     average = max(loads.values()) / metrics["max_over_average"]
     loads = {p: loads.get(p, 0) for p in range(round(metrics["rows"] / average))}
@@ -229,12 +213,10 @@ def _bar(share: float, mark: float, width: int, much: bool) -> Text:
     return Text(bar, _FULL if much else _EVEN)
 
 
-def _figures(run: _Run) -> Text:
-    """Throughput, evenness, scheme and hot keys."""
-    metrics = run.last
-    assert metrics is not None
+def _figures(metrics: Mapping[str, Any], rates: list[float]) -> Text:
+    """Throughput, imbalance, scheme and hot keys."""
     text = cell("rows per second", "dim")
-    text.append(f"\n{run.rates[-1]:>9,.0f} {_spark(run.rates[-16:])}", "bold")
+    text.append(f"\n{rates[-1]:>9,.0f} {_spark(rates[-16:])}", "bold")
     text.append("\nfullest ÷ average", "dim")
     ratio = metrics["max_over_average"]
     text.append(f"\n{ratio:>9.2f}×", f"bold {_FULL if ratio >= _MUCH else _EVEN}")

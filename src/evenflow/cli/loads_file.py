@@ -1,4 +1,4 @@
-"""Load series of operators: columns operator, time, load, and perhaps node and movable."""
+"""Load series of operators: columns operator, time, load, and optionally node and movable."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ NODE, MOVABLE = "node", "movable"
 
 @dataclass(frozen=True)
 class LoadsFile:
-    """What was seen of the operators, and their names.
+    """The observed loads of operators, and their names.
 
     Parameters:
-        observed: one row per operator, in the order in which they first stand in the file.
+        observed: one row per operator, in order of first appearance.
         names: the operators.
         has_nodes: whether the file says where operators are.
     """
@@ -33,11 +33,11 @@ class LoadsFile:
 
 
 def read_loads(path: Path, samples: int | None = None) -> LoadsFile:
-    """Reads and checks a file in long form: one row for each operator and time.
+    """Reads and checks a file in long form: one row per operator and time.
 
     Parameters:
         path: Parquet, CSV or JSON lines.
-        samples: the last so many times are used; all, if not given.
+        samples: use only this many of the latest times; all if not given.
     """
     from evenflow.placement.protocol import NOWHERE, Observed
 
@@ -58,23 +58,23 @@ def read_loads(path: Path, samples: int | None = None) -> LoadsFile:
     if len(stuck):
         raise InputError(
             f"{str(path)!r}: the operator {names[stuck[0]]!r} is not movable, so the file must "
-            "say on which node it is"
+            "name its node"
         )
     return LoadsFile(Observed.of(series, node, movable), names, NODE in file)
 
 
 def _numbered(column: Any) -> tuple[I64, I64]:
-    """The values numbered in the order in which they first come, and the row of each first."""
+    """Numbers for the values in order of first appearance, and the first row of each."""
     import pyarrow.compute as pc
 
-    # Arrow lists unique values in the order in which they come.
+    # Arrow lists unique values in order of appearance.
     numbers = np.array(pc.index_in(column, value_set=pc.unique(column)).to_numpy(), np.int64)
     _, first = np.unique(numbers, return_index=True)
     return numbers, first
 
 
 def _ordered(column: Any) -> I64:
-    """The values numbered in ascending order."""
+    """Numbers for the values in ascending order."""
     import pyarrow.compute as pc
 
     values = pc.unique(column)
@@ -100,7 +100,7 @@ def _movable(file: RowsFile) -> Booleans:
 
 
 def _series(file: RowsFile, names: list[str], operator: I64, time: I64) -> F64:
-    """Operators by times; every one must be there once."""
+    """Operators × times; each pair must occur exactly once."""
     loads = file.amounts("load")
     times = int(time.max()) + 1
     cell = operator * times + time

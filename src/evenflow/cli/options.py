@@ -1,4 +1,4 @@
-"""Options that several commands take, and how they are read."""
+"""Options that several commands share, and how they are parsed."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from evenflow.model.errors import InputError
 T = TypeVar("T")
 
 Json = Annotated[bool, typer.Option("--json", help="JSON on standard output.")]
+Weights = Annotated[str | None, typer.Option(help="Capacities of the workers: 1,1,4.")]
 
 
-def command_group(meaning: str) -> typer.Typer:
-    """An application of several commands, which alone prints its help and exits with 2."""
-    app = typer.Typer(help=meaning, rich_markup_mode=None)
+def command_group(description: str) -> typer.Typer:
+    """A typer application of several commands; without one it prints its help and exits with 2."""
+    app = typer.Typer(help=description, rich_markup_mode=None)
 
     @app.callback(invoke_without_command=True)
     def show_help(context: typer.Context) -> None:
@@ -29,27 +30,27 @@ def command_group(meaning: str) -> typer.Typer:
 
 
 def numbers_in(option: str, text: str | None) -> tuple[float, ...] | None:
-    """The numbers of an option that takes several, such as 1,1,4; None where it is not given."""
+    """Parses an option that takes several numbers, such as 1,1,4; None if it is not given."""
     if text is None:
         return None
     try:
         return tuple(float(part) for part in text.split(","))
     except ValueError:
         raise InputError(
-            f"{option} takes numbers with commas between them, such as 1,1,4; got {text!r}"
+            f"{option} takes numbers separated by commas, such as 1,1,4; got {text!r}"
         ) from None
 
 
 def count_of(option: str, given: int | None, each: tuple[float, ...] | None, meaning: str) -> int:
-    """How many there are, by the option or as many as `each` has numbers."""
+    """The given number, or else the length of `each`."""
     if given is None and each is None:
         raise InputError(f"{option} is missing: {meaning}")
     return given if given is not None else len(each or ())
 
 
-def timed(practice: Callable[[], object], work: Callable[[], T]) -> tuple[T, float]:
-    """What `work` gives, and how many seconds it took, compilation left out: `practice` compiles."""
-    practice()
+def timed(warm_up: Callable[[], object], work: Callable[[], T]) -> tuple[T, float]:
+    """The result of `work` and the seconds it took; `warm_up` compiles the kernels beforehand."""
+    warm_up()
     begin = perf_counter()
-    done = work()
-    return done, perf_counter() - begin
+    result = work()
+    return result, perf_counter() - begin

@@ -1,4 +1,4 @@
-"""Where a command's files go."""
+"""The directory of a command's files."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from evenflow.model.errors import InputError
 
 
 def make_writable(folder: Path) -> None:
-    """Has the folder of --out ready before the work begins, so that the work is not lost."""
+    """Creates the directory of --out before the work starts, so that no result is lost."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(
-            f"--out {str(folder)!r} cannot be made: {error.strerror or error}; choose another one"
+            f"--out {str(folder)!r} cannot be created: {error.strerror or error}; "
+            "choose another directory"
         ) from None
     if not os.access(folder, os.W_OK | os.X_OK):
-        raise InputError(f"--out {str(folder)!r} cannot be written to; choose another folder")
+        raise InputError(f"--out {str(folder)!r} is not writable; choose another directory")

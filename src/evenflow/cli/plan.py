@@ -1,4 +1,4 @@
-"""`evenflow plan`: a new routing table from what was seen of each key."""
+"""`evenflow plan`: a new routing table from statistics of each key."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from evenflow.cli.options import Json, count_of, numbers_in, timed
+from evenflow.cli.options import Json, Weights, count_of, numbers_in, timed
 from evenflow.cli.terminal import cell, print_json, say, stdout, table_of
 from evenflow.model.errors import InputError
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from evenflow.cli.statistics_file import StatisticsFile
     from evenflow.planning.protocol import F64, Proposal
 
-_MOST_SHOWN = 20  #: workers, and keys that move, in the table for people
+_MOST_SHOWN = 20  #: rows of a table
 
 
 def plan(
@@ -23,37 +23,40 @@ def plan(
         Path | None,
         typer.Option(
             "--stats",
-            help="Parquet, CSV or JSON lines with key, cost, state_bytes, worker and, if there is "
-            "one, hash_worker; one row per key.",
+            help="Parquet, CSV or JSON lines with key, cost, state_bytes, worker and optionally "
+            "hash_worker; one row per key.",
         ),
     ] = None,
     workers: Annotated[int | None, typer.Option(help="Number of workers.")] = None,
     theta: Annotated[
-        float, typer.Option(help="Load that is tolerated above a worker's share: 0.08 is 8 %.")
+        float, typer.Option(help="Tolerated load above a worker's share: 0.08 is 8 %.")
     ] = 0.08,
     table_limit: Annotated[
-        int, typer.Option(help="Keys that may be elsewhere than their hash says.")
+        int, typer.Option(help="Maximum number of keys in the routing table.")
     ] = 3000,
     planner: Annotated[
         str,
         typer.Option(help="A planner, with parameters after a colon: compact-mixed:degree=32."),
     ] = "mixed",
-    weights: Annotated[str | None, typer.Option(help="Capacities of the workers: 1,1,4.")] = None,
-    seed: Annotated[int, typer.Option(help="Of the hash, if there is no hash_worker.")] = 0,
+    weights: Weights = None,
+    seed: Annotated[int, typer.Option(help="Seed of the hash, if there is no hash_worker.")] = 0,
     leaving: Annotated[
         bool,
-        typer.Option("--leaving", help="Keys may be on workers beyond --workers, which leave."),
+        typer.Option(
+            "--leaving",
+            help="Keys may be on workers numbered from --workers up, which are leaving.",
+        ),
     ] = False,
     list_planners: Annotated[
-        bool, typer.Option("--list", help="Say which planners there are, and stop.")
+        bool, typer.Option("--list", help="List the planners and exit.")
     ] = False,
     as_json: Json = False,
 ) -> None:
     """Plan where keys go next: balanced, little state moved, a small routing table.
 
-    Keys without a hash_worker get that of the scheme 'table', whose routing table a plan is. If no
-    plan keeps all constraints, the best that was found comes back with "feasible": false and the
-    reason; the exit code is 0 then, too.
+    Without a column hash_worker, keys are hashed as by the scheme 'table'. If no plan satisfies all
+    constraints, the best plan found is returned with "feasible": false and the reason; the exit code
+    is still 0.
     """
     if list_planners:
         from evenflow.cli.schemes import show_algorithms
@@ -67,9 +70,9 @@ def plan(
     from evenflow.planning.protocol import Constraints, Statistics
 
     if stats is None:
-        raise InputError("--stats is missing: the file that says what was seen of each key")
+        raise InputError("--stats is missing: the file with the statistics of each key")
     capacities = numbers_in("--weights", weights)
-    workers = count_of("--workers", workers, capacities, "how many workers keys can be given to")
+    workers = count_of("--workers", workers, capacities, "the number of workers")
     chosen = make_planner(planner)
     constraints = Constraints(workers, theta, table_limit, capacities)
     file = read_statistics(stats, Workers.numbered(workers, capacities), seed, leaving)
@@ -85,7 +88,7 @@ def plan(
 
 
 def _loads_before(proposal: Proposal) -> F64:
-    """Of all workers that have keys now; those that leave come last."""
+    """The current load of every worker; those that leave come last."""
     import numpy as np
 
     seen, n = proposal.statistics, proposal.constraints.workers
@@ -93,7 +96,7 @@ def _loads_before(proposal: Proposal) -> F64:
 
 
 def _overload_before(proposal: Proposal) -> float:
-    """How far the worst of the workers that stay is above its share of all work."""
+    """How far the worst of the remaining workers is above its share of all work."""
     loads, constraints = _loads_before(proposal), proposal.constraints
     return constraints.overload(loads[: constraints.workers], float(loads.sum()))
 
@@ -156,18 +159,18 @@ def _show(planner: str, file: StatisticsFile, proposal: Proposal, seconds: float
     before, after = _overload_before(proposal), proposal.overload()
     say(
         console,
-        f"worst worker: {before:.1%} above its share now, {after:.1%} then; routing table: "
+        f"worst worker: {before:.1%} above its share before, {after:.1%} after; routing table: "
         f"{proposal.table_size():,} keys; moves: {int(proposal.moved().sum()):,} keys with "
         f"{proposal.migration_bytes():,.0f} bytes",
     )
     feasible = proposal.feasible()
     say(console, ("feasible: " if feasible else "not feasible: ") + proposal.reason())
     if file.hashed:
-        say(console, "No column hash_worker: homes are by the hash of the scheme 'table'.")
+        say(console, "No column hash_worker: keys are hashed as by the scheme 'table'.")
 
 
 def _workers_table(proposal: Proposal) -> Any:
-    """The workers, those that were fullest first."""
+    """The workers, fullest first."""
     import numpy as np
 
     constraints = proposal.constraints
@@ -176,7 +179,7 @@ def _workers_table(proposal: Proposal) -> Any:
     after[: constraints.workers] = loads
     limits = np.zeros(len(before))
     limits[: constraints.workers] = constraints.limits(float(loads.sum()))
-    table = table_of("worker", "load now", "load then", "limit", "")
+    table = table_of("worker", "load before", "load after", "limit", "")
     order = np.argsort(-before, kind="stable")
     for w in order[:_MOST_SHOWN].tolist():
         leaves = w >= constraints.workers
@@ -194,7 +197,7 @@ def _workers_table(proposal: Proposal) -> Any:
 
 
 def _show_moves(file: StatisticsFile, proposal: Proposal) -> None:
-    """The costliest keys that move."""
+    """The most expensive keys that move."""
     import numpy as np
 
     moved, seen = np.flatnonzero(proposal.moved()), proposal.statistics

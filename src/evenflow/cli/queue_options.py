@@ -21,7 +21,7 @@ def cluster_of(
     slots: int | None,
     weights: str | None,
 ) -> Cluster | None:
-    """The cluster that the options describe; None where none of them was given.
+    """The cluster that the options describe; None if none of them was given.
 
     Example:
         >>> nothing = dict(capacity=None, change_at=None, arrivals=None, slots=None, weights=None)
@@ -33,8 +33,8 @@ def cluster_of(
         return None
     if weights is not None:
         raise InputError(
-            f"--weights {weights} tells the schemes how strong workers are, which the simulation of "
-            "queues leaves them to find out; say --heterogeneity instead"
+            f"--weights {weights} gives the schemes the capacities of the workers, which they have to "
+            "learn in a simulation with queues; use --heterogeneity instead"
         )
     from evenflow.simulator import Cluster
 
@@ -71,7 +71,7 @@ def _change(text: str) -> tuple[int, tuple[int, float]]:
         messages = -1
     if not colon or messages < 0:
         raise InputError(
-            "--change-at takes a number of messages and what comes then, such as 600000:5,4; "
+            "--change-at takes a number of messages and a heterogeneity, such as 600000:5,4; "
             f"got {text!r}"
         )
     return messages, _pair(f"--change-at {after}:", pair)

@@ -32,12 +32,12 @@ def _tiny(value: float) -> str:
 
 
 def _times(value: float | None) -> str:
-    """A ratio; a dash where the stream was too short to have one."""
+    """A ratio; a dash if the stream was too short for one."""
     return "–" if value is None else f"{value:.3f}" if value < 10 else f"{value:.1f}"
 
 
 def _short(value: float | None) -> str:
-    """Three significant figures; a dash where nothing arrived."""
+    """Three significant figures; a dash if nothing arrived."""
     if value is None:
         return "–"
     return f"{value:,.0f}" if value >= 1_000 else f"{value:.3g}"
@@ -85,17 +85,17 @@ _SLOTS: _Columns = {
 
 
 def results_table(rows: Sequence[tuple[str, Result]]) -> Table:
-    """A table of (label, result) pairs, in the order given."""
+    """Balance and replication of (label, result) pairs, in the given order."""
     return _table("grouping", _ROUTING, rows)
 
 
 def queue_table(rows: Sequence[tuple[str, QueueResult]]) -> Table:
-    """A table of (label, result) pairs, in the order given."""
+    """Latencies and queues of (label, result) pairs, in the given order."""
     return _table("grouping", _QUEUES, rows)
 
 
 def timeline_table(result: QueueResult) -> Table:
-    """How one simulation went: at most 24 of its time slots, at equal distances, and the last."""
+    """At most 24 time slots of a simulation, at equal distances; the last is one of them."""
     slots = result.timeline
     step = -(-len(slots) // _MOST_ROWS)
     shown = slots[(len(slots) - 1) % step :: step]

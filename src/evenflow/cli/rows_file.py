@@ -1,4 +1,4 @@
-"""A file of rows that a command reads as a whole: Parquet, CSV or JSON lines, checked row by row."""
+"""A Parquet, CSV or JSON lines file that a command reads as a whole and checks row by row."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Booleans = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class RowsFile:
-    """The columns that a command needs; what cannot be used is refused with its row.
+    """The columns that a command needs; an error about a value names its row.
 
     Parameters:
         path: the file.
@@ -38,10 +38,10 @@ class RowsFile:
 
         Parameters:
             path: Parquet, CSV or JSON lines.
-            name: the column whose values are taken as they stand: in text files 7 and 07 differ.
-            others: further columns that must be there.
-            optional: columns that may be there.
-            purpose: what a file without rows is no good for, "plan".
+            name: the column whose values are read as text: in text files 7 and 07 differ.
+            others: further required columns.
+            optional: columns that may be missing.
+            purpose: the verb for the error about a file without rows: "plan".
         """
         from evenflow.simulator.workloads.files import KeyFile, explained
 
@@ -64,18 +64,18 @@ class RowsFile:
     def refuse_where(
         self, wrong: Booleans, name: str, expected: str, given: F64, hint: str = ""
     ) -> None:
-        """Refuse the first row that is wrong."""
+        """Raise for the first wrong row."""
         rows = np.flatnonzero(wrong)
         if len(rows):
             row = int(rows[0])
             raise self.refusal(row, f"{name} must be {expected}, got {given[row]:g}{hint}")
 
     def refuse_nulls(self, *names: str) -> None:
-        """Refuse rows without a value in one of these columns, as far as they are there."""
+        """Raise for the first null in one of these columns, if the file has them."""
         for name in names:
             if name in self and self.table.column(name).null_count:
                 row = int(np.flatnonzero(self.table.column(name).is_null().to_numpy())[0])
-                raise self.refusal(row, f"{name} is null; every row needs a value there")
+                raise self.refusal(row, f"{name} is null; every row needs a value")
 
     def numbers(self, name: str) -> F64:
         """A column of numbers; null is NaN."""
@@ -85,7 +85,7 @@ class RowsFile:
         kinds = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_null)
         if not any(is_kind(column.type) for is_kind in kinds):
             raise InputError(f"{str(self.path)!r}: {name} must be numbers, got {column.type}")
-        # A copy: Arrow's own memory is read-only, for which kernels would be compiled once more.
+        # A copy: Arrow's memory is read-only, for which kernels would be compiled again.
         return np.array(column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False))
 
     def amounts(self, name: str) -> F64:
@@ -101,7 +101,7 @@ class RowsFile:
 
 
 def value_texts(values: Any, rows: I64) -> list[str]:
-    """Values as text: strings as they are, binary as 0x…, structs as JSON, all else as Arrow does.
+    """Values as text: strings unchanged, binary as 0x…, structs as JSON, others as Arrow casts them.
 
     Example:
         >>> import numpy as np, pyarrow as pa
@@ -146,7 +146,7 @@ def _read(path: Path, name: str, columns: tuple[str, ...]) -> Any:
 
     table = json_lines.read_json(stream())
     if pa.types.is_timestamp(table.schema.field(name).type):
-        # A text that looks like a time is still the text that it is.
+        # Keep a string that looks like a time as it is.
         options = json_lines.ParseOptions(explicit_schema=pa.schema([(name, pa.string())]))
         table = json_lines.read_json(stream(), parse_options=options)
     return table

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from evenflow.cli.live_view import batches_view
+from evenflow.cli.options import Json
 from evenflow.cli.terminal import note, print_json, progress, say, stdout
 from evenflow.model.errors import InputError
 
@@ -21,9 +22,9 @@ if TYPE_CHECKING:
     from evenflow.spark.file_job import FileJob
 
 _TIME = re.compile(r"\s*\d+\s*(milli|micro)?(second|minute|hour|day)s?\s*", re.IGNORECASE)
-# A user's mistake is reported in one line, without what Spark would log, stack traces and all.
+# Report a user's mistake in one line, without the stack traces that Spark would log.
 _SETTINGS = {"spark.log.level": "FATAL"}
-_POLL = 0.5  #: seconds between two checks whether Ctrl-C was pressed
+_POLL = 0.5  #: seconds between checks for Ctrl-C
 
 
 def run(
@@ -51,7 +52,7 @@ def run(
         typer.Option("--grouping", "-g", help="A scheme (see evenflow schemes), or auto."),
     ] = "auto",
     partitions: Annotated[
-        int | None, typer.Option(help="Tasks that share the work; as many as cores if not given.")
+        int | None, typer.Option(help="Number of partitions; as many as cores if not given.")
     ] = None,
     stream: Annotated[
         bool,
@@ -59,34 +60,34 @@ def run(
     ] = False,
     checkpoint: Annotated[
         Path | None,
-        typer.Option(help="Stream: directory of the state; a second run continues there."),
+        typer.Option(help="Stream: directory of the state; another run continues from it."),
     ] = None,
     trigger: Annotated[
         str | None,
         typer.Option(
-            help="Stream: look for new files so often ('5 seconds'), until Ctrl-C; if not given, "
-            "process what is there, and end."
+            help="Stream: look for new files at this interval ('5 seconds') until Ctrl-C; if not "
+            "given, process the files that are there and stop."
         ),
     ] = None,
     files_per_batch: Annotated[
-        int | None, typer.Option(help="Stream: at most so many new files per batch.")
+        int | None, typer.Option(help="Stream: maximum number of new files per batch.")
     ] = None,
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Delete what is in --output before.")
+        bool, typer.Option("--overwrite", help="Delete the contents of --output first.")
     ] = False,
-    seed: Annotated[int, typer.Option(help="Of the hash functions.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the hash functions.")] = 0,
     master: Annotated[
         str | None, typer.Option(help="Spark's master; this machine's cores if not given.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="JSON on standard output.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Compute aggregates by key on Spark, with the keys balanced over the partitions.
 
-    The result is what Spark's groupBy gives, one row per key. As a stream, every batch adds a directory
-    batch=N with a row for each key that it touched, exactly once, whenever the program is killed.
+    The result is that of Spark's groupBy, one row per key. As a stream, every batch adds a directory
+    batch=N with a row for each key that it updated, exactly once, even if the program is killed.
 
-    For a batch of count, sum, mean, min or max, Spark's own groupBy does as well: it combines rows
-    before it shuffles them. Balance pays for distinct, quantiles and top_k, and for streams.
+    For a batch of count, sum, mean, min or max, Spark's own groupBy is as good: it combines rows
+    before it shuffles them. Balancing pays off for distinct, quantiles and top_k, and for streams.
 
     \b
     Examples:
@@ -120,23 +121,23 @@ def run(
     if as_json:
         print_json(summary)
     elif checkpoint is None:
-        _tell_batch(summary)
+        _show_batch(summary)
     else:
-        _tell_stream(summary)
+        _show_stream(summary)
 
 
 def _check_options(
     stream: bool, checkpoint: Path | None, trigger: str | None, files_per_batch: int | None
 ) -> None:
     if stream and checkpoint is None:
-        raise InputError("--stream needs --checkpoint, the directory in which the state is kept")
+        raise InputError("--stream needs --checkpoint, the directory for the state")
     for option, value in (
         ("--checkpoint", checkpoint),
         ("--trigger", trigger),
         ("--files-per-batch", files_per_batch),
     ):
         if value is not None and not stream:
-            raise InputError(f"{option} {str(value)!r} is for streams; give --stream, too")
+            raise InputError(f"{option} {str(value)!r} is for streams; add --stream")
     if trigger is not None and not _TIME.fullmatch(trigger):
         raise InputError(
             f"--trigger takes an interval such as '5 seconds' or '1 minute', got {trigger!r}"
@@ -153,7 +154,7 @@ def _aggregates(specs: list[str]) -> dict[str, Aggregate]:
         name, one = parse_aggregate(spec)
         if name in found:
             raise InputError(
-                f"two aggregates would make a column {name!r}; name one, as in other={spec}"
+                f"two aggregates have the column name {name!r}; rename one, as in other={spec}"
             )
         found[name] = one
     return found
@@ -211,7 +212,7 @@ def _stream(
 
 @contextmanager
 def _interrupts() -> Iterator[threading.Event]:
-    """An event that Ctrl-C sets, instead of an exception in the middle of a batch."""
+    """An event that Ctrl-C sets, instead of raising in the middle of a batch."""
     pressed = threading.Event()
     if threading.current_thread() is not threading.main_thread():
         yield pressed
@@ -229,7 +230,7 @@ def _interrupts() -> Iterator[threading.Event]:
         signal.signal(signal.SIGINT, before)
 
 
-def _tell_batch(summary: Mapping[str, Any]) -> None:
+def _show_batch(summary: Mapping[str, Any]) -> None:
     console = stdout()
     say(
         console,
@@ -241,10 +242,10 @@ def _tell_batch(summary: Mapping[str, Any]) -> None:
     say(console, f"Result: {summary['output']}", "bold")
 
 
-def _tell_stream(summary: Mapping[str, Any]) -> None:
+def _show_stream(summary: Mapping[str, Any]) -> None:
     console = stdout()
     if not summary["batches"]:
-        say(console, f"Nothing new in {summary['input']}: all of it was processed before.", "bold")
+        say(console, f"Nothing new in {summary['input']}: everything has been processed.", "bold")
         return
     say(
         console,

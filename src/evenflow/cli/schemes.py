@@ -1,4 +1,4 @@
-"""`evenflow schemes`, and what else lists algorithms: what there is to choose from."""
+"""`evenflow schemes`, and the list of algorithms that other commands print."""
 
 from __future__ import annotations
 
@@ -12,9 +12,7 @@ from evenflow.cli.options import Json
 from evenflow.cli.terminal import cell, new_table, print_json, say, stdout
 
 
-def schemes(
-    as_json: Json = False,
-) -> None:
+def schemes(as_json: Json = False) -> None:
     """List every grouping scheme: what it does and which parameters it takes."""
     from evenflow import grouping
 
@@ -28,12 +26,12 @@ def schemes(
 
 
 def show_algorithms(found: Mapping[str, type], as_json: bool, **flags: bool) -> None:
-    """Prints every algorithm of one kind: name, symbol, parameters and what it does.
+    """Prints every algorithm of one kind: name, symbol, parameters, summary.
 
     Parameters:
         found: name → class.
         as_json: one JSON document instead of a table.
-        flags: attributes that are yes or no, and what counts where a class lacks one.
+        flags: boolean attributes to show, with the value for classes that lack one.
     """
     from evenflow.simulator.result import plain_values
 

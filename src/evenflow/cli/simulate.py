@@ -1,13 +1,14 @@
-"""`evenflow simulate`: a stream through one, several or all schemes."""
+"""`evenflow simulate`: a stream through one, several or all schemes, or under a planner."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from evenflow.cli.options import Json, numbers_in
+from evenflow.cli.options import Json, Weights, numbers_in
 from evenflow.cli.terminal import note, print_json, progress, say, stdout
 from evenflow.model.errors import InputError
 
@@ -17,11 +18,14 @@ if TYPE_CHECKING:
     from evenflow.simulator import QueueResult, Result
     from evenflow.simulator.workloads import Workload
 
-# A slip of the finger should give an answer at once, not fill the memory first.
+T = TypeVar("T")
+Chosen = Sequence[tuple[str, "GroupingScheme"]]
+
+# Refuse a typing error at once instead of filling the memory first.
 _MOST_WORKERS = 1_000_000
 _MOST_STATES = 100_000_000  #: workers × sources
 
-_WORKERS, _ZIPF, _KEYS, _MESSAGES = 50, 1.4, 10_000, 1_000_000
+_WORKERS, _SOURCES, _ZIPF, _KEYS, _MESSAGES = 50, 5, 1.4, 10_000, 1_000_000
 
 
 def simulate(
@@ -37,7 +41,10 @@ def simulate(
     workers: Annotated[
         int | None, typer.Option(help=f"Number of workers; {_WORKERS} if not given.")
     ] = None,
-    sources: Annotated[int, typer.Option(help="Number of sources that route the stream.")] = 5,
+    sources: Annotated[
+        int | None,
+        typer.Option(help=f"Number of sources that route the stream; {_SOURCES} if not given."),
+    ] = None,
     zipf: Annotated[
         float | None, typer.Option(help=f"Skew of a synthetic stream; {_ZIPF} if not given.")
     ] = None,
@@ -51,19 +58,19 @@ def simulate(
             "of a file, the rows to read."
         ),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Of the stream and of the hash functions.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the stream and the hash functions.")] = 0,
     drift: Annotated[
-        int | None, typer.Option(help="Permute the keys every so many messages.")
+        int | None, typer.Option(help="Permute the keys after every DRIFT messages.")
     ] = None,
     source_file: Annotated[
         Path | None,
-        typer.Option("--input", help="Take the keys from a Parquet, CSV or JSON lines file."),
+        typer.Option("--input", help="Read the keys from a Parquet, CSV or JSON lines file."),
     ] = None,
     key: Annotated[
         list[str] | None,
         typer.Option("--key", help="Key column of --input; repeat it for a compound key."),
     ] = None,
-    weights: Annotated[str | None, typer.Option(help="Capacities of the workers: 1,1,4.")] = None,
+    weights: Weights = None,
     loads: Annotated[bool, typer.Option("--loads", help="JSON: messages of each worker.")] = False,
     capacity: Annotated[
         float | None,
@@ -84,15 +91,15 @@ def simulate(
     ] = None,
     virtual_workers: Annotated[
         int | None,
-        typer.Option(help="Virtual workers of each worker, where the scheme has any (consistent)."),
+        typer.Option(help="Virtual workers per worker, for schemes that have them (consistent)."),
     ] = None,
     arrivals: Annotated[
-        str | None, typer.Option(help="Queues: constant (if not given), hourly or bursts.")
+        str | None, typer.Option(help="Queues: constant (the default), hourly or bursts.")
     ] = None,
     slots: Annotated[
         int | None,
         typer.Option(
-            help="Queues: time slots in which workers watch their load; "
+            help="Queues: time slots after which workers report their load; "
             "one per 1000 messages per worker if not given."
         ),
     ] = None,
@@ -100,16 +107,47 @@ def simulate(
         bool,
         typer.Option("--timeline", help="JSON: imbalance over time. Queues: every time slot."),
     ] = False,
+    replan: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PLANNER",
+            help="Route by a table that this planner (see evenflow plan --list) replans between "
+            "batches, and report every batch.",
+        ),
+    ] = None,
+    theta: Annotated[
+        float | None,
+        typer.Option(help="Replan: tolerated load above a worker's share; 0.08 if not given."),
+    ] = None,
+    batch: Annotated[
+        int | None, typer.Option(help="Replan: messages per batch; 20000 if not given.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
-    """Route a stream by several sources; report imbalance, replication and time.
+    """Route a stream from several sources; report imbalance, replication and time.
 
-    Any option that speaks of queues gives workers capacities and queues, in virtual time.
+    The options marked "Queues" give workers capacities and queues, in virtual time. With --replan,
+    the engine itself counts the stream batch by batch in this process, as it would on Spark.
     With --json, one scheme gives an object; several give a list of objects.
     """
     from evenflow import simulator
     from evenflow.cli.queue_options import cluster_of
 
+    others = {
+        "--grouping": grouping,
+        "--sources": sources,
+        "--weights": weights,
+        "--capacity": capacity,
+        "--heterogeneity": heterogeneity,
+        "--change-at": change_at,
+        "--virtual-workers": virtual_workers,
+        "--arrivals": arrivals,
+        "--slots": slots,
+        "--loads": loads or None,
+        "--timeline": timeline or None,
+    }
+    _refuse_together(replan, others, {"--theta": theta, "--batch": batch})
+    sources = _SOURCES if sources is None else sources
     roster = _roster(workers, sources, weights)
     cluster = cluster_of(
         len(roster),
@@ -125,32 +163,30 @@ def simulate(
         if source_file is None
         else _file(source_file, key, messages, zipf=zipf, keys=keys, drift=drift)
     )
+    if replan is not None:
+        from evenflow.cli.replan import show_replanning
+
+        show_replanning(workload, len(roster), replan, theta, batch, seed, as_json)
+        return
     wanted = grouping or ["all"]
-    chosen, left_out = _chosen(wanted, roster, seed, virtual_workers)
-    for name, reason in left_out.items():
-        note(f"left out: {name}: {reason}")
-
-    results: list[Result] = []
+    chosen, left_out = choose_schemes(wanted, roster, seed, virtual_workers)
     queues: list[QueueResult] = []
-    with progress("simulate", quiet=as_json) as report:
-        for spec, scheme in chosen:
-            total = workload.length()
-
-            def show(done: int, spec: str = spec, total: int | None = total) -> None:
-                report(spec, done, total)
-
-            show(0)
-            if cluster is None:
-                results.append(
-                    simulator.simulate(scheme, workload, roster, sources, seed, progress=show)
-                )
-            else:
-                queues.append(
-                    simulator.simulate_queues(
-                        scheme, workload, cluster, sources, seed, progress=show
-                    )
-                )
-                results.append(queues[-1].routing)
+    results: list[Result]
+    if cluster is None:
+        results = measure_schemes(
+            "simulate", chosen, workload.length(), as_json,
+            lambda scheme, show: simulator.simulate(
+                scheme, workload, roster, sources, seed, progress=show
+            ),
+        )  # fmt: skip
+    else:
+        queues = measure_schemes(
+            "simulate", chosen, workload.length(), as_json,
+            lambda scheme, show: simulator.simulate_queues(
+                scheme, workload, cluster, sources, seed, progress=show
+            ),
+        )  # fmt: skip
+        results = [result.routing for result in queues]
     if as_json:
         answers: list[dict[str, Any]] = [
             r.to_dict(loads=loads, timeline=timeline) for r in queues or results
@@ -160,17 +196,98 @@ def simulate(
         return
     from evenflow.cli.results_table import HOW_TO_READ, results_table
 
-    stream = ", ".join(f"{k}={v}" for k, v in workload.describe().items() if v is not None)
-    title = (
-        f"{results[0].messages:,} messages, {results[0].keys:,} keys ({stream}), "
-        f"{len(roster)} workers, {sources} sources, seed {seed}"
-    )
+    labels = [spec for spec, _ in chosen]
     console = stdout()
-    say(console, title, "bold")
-    console.print(results_table([(s, r) for (s, _), r in zip(chosen, results, strict=True)]))
+    say(
+        console,
+        f"{results[0].messages:,} messages, {results[0].keys:,} keys ({described(workload)}), "
+        f"{len(roster)} workers, {sources} sources, seed {seed}",
+        "bold",
+    )
+    console.print(results_table(list(zip(labels, results, strict=True))))
     say(console, HOW_TO_READ)
     if queues:
-        _print_queues([spec for spec, _ in chosen], queues, timeline)
+        _print_queues(labels, queues, timeline)
+
+
+def described(workload: Workload) -> str:
+    """A workload's description on one line."""
+    return ", ".join(f"{k}={v}" for k, v in workload.describe().items() if v is not None)
+
+
+def measure_schemes(
+    title: str,
+    chosen: Chosen,
+    messages: int | None,
+    quiet: bool,
+    run: Callable[[GroupingScheme, Callable[[int], None]], T],
+) -> list[T]:
+    """Runs every scheme on a stream of `messages`, with one progress bar over all of them."""
+    results = []
+    total = None if messages is None else len(chosen) * messages
+    with progress(title, quiet=quiet) as report:
+        for i, (spec, scheme) in enumerate(chosen):
+
+            def show(done: int, spec: str = spec, before: int = i * (messages or 0)) -> None:
+                report(spec, before + done, total)
+
+            show(0)
+            results.append(run(scheme, show))
+    return results
+
+
+def choose_schemes(
+    wanted: list[str], roster: Workers, seed: int, virtual: int | None = None
+) -> tuple[Chosen, dict[str, str]]:
+    """The requested schemes, and those left out with the reason, which is also printed.
+
+    Every scheme is started once, so that a bad parameter is refused before any work. A scheme that
+    was requested by name must start; one that came with `all` may be left out.
+    """
+    from evenflow.grouping import make, schemes
+    from evenflow.simulator.schemes import make_scheme
+
+    chosen: list[tuple[str, GroupingScheme]] = []
+    left_out: dict[str, str] = {}
+    for spec in wanted:
+        for one in schemes() if spec == "all" else [spec]:
+            try:
+                has_virtual = virtual is not None and _has_virtual_workers(one)
+                scheme = make(one, virtual=virtual) if has_virtual else make_scheme(one)
+                scheme.start(roster, seed)
+                chosen.append((one, scheme))
+            except InputError as error:
+                if spec != "all":
+                    raise
+                left_out[one] = str(error)
+    if virtual is not None and not any(_has_virtual_workers(spec) for spec, _ in chosen):
+        raise InputError(
+            f"--virtual-workers {virtual} is for schemes that have virtual workers, such as "
+            "consistent; none of those chosen has any"
+        )
+    if not chosen:
+        raise InputError(f"no scheme can run: {next(iter(left_out.values()), 'none is installed')}")
+    for name, reason in left_out.items():
+        note(f"left out: {name}: {reason}")
+    return chosen, left_out
+
+
+def _has_virtual_workers(spec: str) -> bool:
+    from evenflow.grouping import scheme_class
+
+    name = spec.partition(":")[0].strip()
+    return "virtual" in getattr(scheme_class(name), "__dataclass_fields__", {})
+
+
+def _refuse_together(replan: str | None, others: dict[str, Any], own: dict[str, Any]) -> None:
+    for option, value in (own if replan is None else others).items():
+        if value is not None:
+            reason = (
+                "needs --replan PLANNER"
+                if replan is None
+                else "does not apply to --replan, which routes by a table; leave one of them out"
+            )
+            raise InputError(f"{option} {reason}")
 
 
 def _print_queues(labels: list[str], results: list[QueueResult], timeline: bool) -> None:
@@ -238,44 +355,3 @@ def _file(
     if not key:
         raise InputError(f"--input {str(path)!r} needs --key: the column that holds the key")
     return KeyFile(path, tuple(key), limit=messages)
-
-
-def _chosen(
-    wanted: list[str], roster: Workers, seed: int, virtual: int | None = None
-) -> tuple[list[tuple[str, GroupingScheme]], dict[str, str]]:
-    """The schemes asked for, started once so that a bad parameter is refused before any work.
-
-    A scheme asked for by name must work; one that only came with `all` may be left out, with the
-    reason why.
-    """
-    from evenflow.grouping import make, schemes
-    from evenflow.simulator.schemes import make_scheme
-
-    chosen: list[tuple[str, GroupingScheme]] = []
-    left_out: dict[str, str] = {}
-    for spec in wanted:
-        for one in schemes() if spec == "all" else [spec]:
-            try:
-                has_virtual = virtual is not None and _has_virtual_workers(one)
-                scheme = make(one, virtual=virtual) if has_virtual else make_scheme(one)
-                scheme.start(roster, seed)
-                chosen.append((one, scheme))
-            except InputError as error:
-                if spec != "all":
-                    raise
-                left_out[one] = str(error)
-    if virtual is not None and not any(_has_virtual_workers(spec) for spec, _ in chosen):
-        raise InputError(
-            f"--virtual-workers {virtual} is for schemes that have virtual workers, such as "
-            "consistent; none of those chosen has any"
-        )
-    if not chosen:
-        raise InputError(f"no scheme can run: {next(iter(left_out.values()), 'none is installed')}")
-    return chosen, left_out
-
-
-def _has_virtual_workers(spec: str) -> bool:
-    from evenflow.grouping import scheme_class
-
-    name = spec.partition(":")[0].strip()
-    return "virtual" in getattr(scheme_class(name), "__dataclass_fields__", {})

@@ -1,40 +1,42 @@
-"""`evenflow state show|verify`: a look into a checkpoint."""
+"""`evenflow state show|verify`: inspect a checkpoint."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Annotated, Any
 
 import typer
 
-from evenflow.cli.terminal import cell, new_table, note, print_json, progress, say, stdout
+from evenflow.cli.options import Json, command_group
+from evenflow.cli.terminal import cell, note, print_json, progress, say, stdout, table_of
 from evenflow.model.errors import InputError
 
 _DAMAGED = 1
 
-app = typer.Typer(help="Look into a query's checkpoint.", rich_markup_mode=None)
+app = command_group("Inspect a query's checkpoint.")
 
 Path = Annotated[str, typer.Argument(metavar="CHECKPOINT", help="The query's checkpoint.")]
-Json = Annotated[bool, typer.Option("--json", help="JSON on standard output.")]
 
 
-@app.callback(invoke_without_command=True)
-def state(context: typer.Context) -> None:
-    if context.invoked_subcommand is None:
-        typer.echo(context.get_help())
-        raise typer.Exit(2)
+@contextmanager
+def _bad_input() -> Iterator[None]:
+    from evenflow.state.errors import CheckpointError
+
+    try:
+        yield
+    except CheckpointError as error:
+        raise InputError(str(error)) from error
 
 
 @app.command("show", short_help="Batches, plan, owners, keys, bytes, hot keys.")
 def show(checkpoint: Path, as_json: Json = False) -> None:
-    """Say what is in a checkpoint: batches, plan, owners, segments, keys, bytes, hot keys."""
-    from evenflow.state.errors import CheckpointError
+    """Show what a checkpoint holds: batches, plan, owners, segments, keys, bytes, hot keys."""
     from evenflow.state.verification import contents
 
-    try:
+    with _bad_input():
         found = contents(checkpoint)
-    except CheckpointError as error:
-        raise InputError(str(error)) from error
     if as_json:
         print_json(found)
         return
@@ -53,9 +55,7 @@ def show(checkpoint: Path, as_json: Json = False) -> None:
         say(console, f"{title}: {_line(values)}")
     for epoch, owners in found["epochs"].items():
         say(console, f"epoch {epoch}: {_line(owners)}")
-    table = new_table()
-    for heading in ("owner", "segments", "rows", "bytes", "epochs"):
-        table.add_column(heading, justify="right", no_wrap=True)
+    table = table_of("owner", "segments", "rows", "bytes", "epochs")
     for owner in found["owners"]:
         table.add_row(
             str(owner["owner"]),
@@ -77,14 +77,10 @@ def verify(checkpoint: Path, as_json: Json = False) -> None:
 
     Exit code 0: all is well. 1: something is damaged. 2: this is not a checkpoint.
     """
-    from evenflow.state.errors import CheckpointError
-    from evenflow.state.verification import verify as verified
+    from evenflow.state.verification import verify as verify_files
 
-    try:
-        with progress("verify", quiet=True) as report:
-            verdict = verified(checkpoint, report)
-    except CheckpointError as error:
-        raise InputError(str(error)) from error
+    with _bad_input(), progress("verify", quiet=True) as report:
+        verdict = verify_files(checkpoint, report)
     if as_json:
         print_json(verdict.to_json())
     else:
@@ -97,7 +93,7 @@ def verify(checkpoint: Path, as_json: Json = False) -> None:
 
 
 def _line(values: Any) -> str:
-    """Plain values on one line, without JSON's braces around all of it."""
+    """Plain values on one line, without JSON's outer braces."""
     if isinstance(values, dict):
         return ", ".join(f"{name} {_value(value)}" for name, value in values.items())
     return _value(values)

@@ -1,4 +1,4 @@
-"""What was seen of each key, from a file with columns key, cost, state_bytes, worker, hash_worker."""
+"""Statistics of each key, from a file with columns key, cost, state_bytes, worker, hash_worker."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class StatisticsFile:
     Parameters:
         statistics: one row per key, in the order of the file.
         rows: the file.
-        hashed: whether homes are this package's hash, because the file has none.
+        hashed: whether the file has no hash_worker, so that keys were hashed here.
     """
 
     statistics: Statistics
@@ -40,13 +40,13 @@ class StatisticsFile:
 def read_statistics(
     path: Path, workers: Workers, seed: int = 0, leaving: bool = False
 ) -> StatisticsFile:
-    """Reads and checks a file; refuses, with the row, what cannot be a key's statistics.
+    """Reads and checks a file; an error names the row.
 
     Parameters:
         path: Parquet, CSV or JSON lines.
-        workers: those that keys can be given to, with their weights.
+        workers: the workers that keys can be assigned to, with their weights.
         seed: of the hash, where the file has no `hash_worker`.
-        leaving: whether keys may be on further workers now, which are about to leave.
+        leaving: whether keys may be on further workers, which are about to leave.
     """
     from evenflow.kernels.fingerprints import fingerprint
     from evenflow.planning.protocol import Statistics
@@ -54,7 +54,7 @@ def read_statistics(
     file = RowsFile.read(path, "key", ("cost", "state_bytes", "worker"), (HOME,), "plan")
     file.refuse_nulls("key", "cost", "state_bytes", "worker", HOME)
     keys = fingerprint(file.table.column("key"))
-    _refuse_twice(file, keys)
+    _refuse_duplicates(file, keys)
     worker = _workers(file, "worker", _MOST_WORKERS if leaving else len(workers))
     hashed = HOME not in file
     home = _homes(keys, workers, seed) if hashed else _workers(file, HOME, len(workers))
@@ -62,7 +62,7 @@ def read_statistics(
     return StatisticsFile(Statistics(keys, costs, state, worker, home), file, hashed)
 
 
-def _refuse_twice(file: RowsFile, keys: U64) -> None:
+def _refuse_duplicates(file: RowsFile, keys: U64) -> None:
     order = np.argsort(keys, kind="stable")
     again = np.flatnonzero(keys[order][1:] == keys[order][:-1])
     if len(again):
@@ -71,7 +71,7 @@ def _refuse_twice(file: RowsFile, keys: U64) -> None:
         [text] = file.texts("key", np.array([second]))
         raise file.refusal(
             second,
-            f"the key {text!r} stands in row {first + 1} already; add up the rows of a key first",
+            f"the key {text!r} is already in row {first + 1}; add up the rows of each key first",
         )
 
 
@@ -80,13 +80,13 @@ def _workers(file: RowsFile, name: str, most: int) -> I32:
     whole = numbers == np.floor(numbers)
     wrong = ~((numbers >= 0) & (numbers < most) & whole)
     leaves = name == "worker" and wrong.any() and (whole & (numbers >= most))[np.argmax(wrong)]
-    hint = "; if workers are leaving, say --leaving" if leaves else ""
+    hint = "; if workers are leaving, add --leaving" if leaves else ""
     file.refuse_where(wrong, name, f"the number of a worker, 0 to {most - 1}", numbers, hint)
     return numbers.astype(np.int32)
 
 
 def _homes(keys: U64, workers: Workers, seed: int) -> I32:
-    """Where the hash of table routing puts the keys: the scheme that a plan's table is for."""
+    """The worker of each key by the hash of the scheme `table`, which a plan is made for."""
     from evenflow.grouping.table import TableRouting
 
     scheme, homes = TableRouting(), np.empty(len(keys), np.int32)

@@ -1,4 +1,4 @@
-"""What goes to the terminal: strict JSON, safe text, tables, progress."""
+"""Output to the terminal: strict JSON, safe text, tables, progress."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-_WIDTH_OF_A_PIPE = 200  # a file or a pipe has no width of its own; do not fold tables at 80
+_WIDTH_OF_A_PIPE = 200  # a file or a pipe has no width; do not fold tables at 80
 
 
 def print_json(value: Any) -> None:
-    """One JSON document on standard output; a value that JSON has no word for is an error."""
+    """Prints one JSON document; a value that strict JSON does not have is an error."""
     print(json.dumps(value, indent=2, allow_nan=False))
 
 
 def safe(text: str) -> str:
-    """`text` on one line, with everything that could steer a terminal written out.
+    """`text` on one line, with control characters escaped.
 
     Example:
         >>> print(safe("red \\x1b[31m key\\n"))
@@ -34,14 +34,14 @@ def safe(text: str) -> str:
 
 
 def cell(text: object, style: str = "") -> Text:
-    """Text for a table, in which square brackets are square brackets."""
+    """Text for a table, without rich's markup."""
     from rich.text import Text
 
     return Text(safe(str(text)), style=style)
 
 
 def stdout() -> Console:
-    """Where tables go: as wide as the terminal, or wide enough."""
+    """The console for tables: as wide as the terminal, or wide enough for a pipe."""
     from rich.console import Console
 
     width = None if sys.stdout.isatty() else _WIDTH_OF_A_PIPE
@@ -49,7 +49,7 @@ def stdout() -> Console:
 
 
 def say(console: Console, text: str, style: str = "") -> None:
-    """A paragraph, folded at the width of a terminal and nowhere else."""
+    """Prints a paragraph, folded only on a terminal."""
     console.print(cell(text, style), soft_wrap=not console.is_terminal)
 
 
@@ -58,17 +58,11 @@ def new_table() -> Table:
     from rich import box
     from rich.table import Table
 
-    return Table(
-        box=box.SIMPLE_HEAD,
-        padding=(0, 1, 0, 0),
-        pad_edge=False,
-        header_style="bold",
-    )
+    return Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, header_style="bold")
 
 
 def table_of(first: str, *others: str) -> Table:
-    """An empty table: names on the left, numbers right-justified; a column without a heading is for
-    remarks."""
+    """An empty table: names first, then right-justified numbers; remarks have no heading."""
     table = new_table()
     table.add_column(first, overflow="fold", max_width=60)
     for heading in others:
@@ -77,23 +71,16 @@ def table_of(first: str, *others: str) -> Table:
 
 
 def note(text: str) -> None:
-    """One line for the person who is watching, beside the output proper."""
+    """Prints one line on standard error, beside the output proper."""
     print(safe(text), file=sys.stderr)
 
 
-Report = Callable[[str, int, int | None], None]  #: (what is being done, steps done, steps in all)
+Report = Callable[[str, int, int | None], None]  #: (step, done, total)
 
 
 @contextmanager
 def progress(title: str, quiet: bool = False) -> Iterator[Report]:
-    """A progress bar on a terminal; elsewhere a line whenever something new begins.
-
-    It is written to standard error, so that standard output holds the answer alone.
-
-    Parameters:
-        title: what is going on.
-        quiet: no lines where there is no terminal.
-    """
+    """A progress bar on a terminal; elsewhere a line per step, unless `quiet`. On standard error."""
     if sys.stderr.isatty():
         with _bar(title) as report:
             yield report
