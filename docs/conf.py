@@ -51,7 +51,7 @@ _SITE = {"../README.md": "index.md", "../CHANGELOG.md": "changelog.rst"}
 
 _LINK = re.compile(r"(?<!!)\[([^\]]*)\]\(([^)\s]+)\)")
 _FENCE = re.compile(r"^(```|~~~).*?^\1$", re.DOTALL | re.MULTILINE)
-_FENCE_NAME = re.compile(r"^```python (?:kafka|spark)$", re.MULTILINE)
+_FENCE_NAME = re.compile(r"^```python [\w-]+$", re.MULTILINE)
 _LEAD = re.compile(r"^(Guarantee|Paper): ")
 _CODE = re.compile(r"(?<!`)`([^`]+)`(\w?)")
 _EXAMPLE = re.compile(r"^Example( \(.*\))?:$")
