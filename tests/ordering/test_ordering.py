@@ -26,7 +26,7 @@ from evenflow.ordering import (
     unpack,
     unpack_column,
 )
-from evenflow.ordering.headers import LAST_EPOCH, MOST_MOVES, epoch_of
+from evenflow.ordering.headers import LAST_EPOCH, MOST_MOVES
 
 U64 = st.integers(0, 2**64 - 1)
 HEADERS = st.one_of(
@@ -89,10 +89,10 @@ def test_a_record_of_another_program_has_no_header():
 @pytest.mark.parametrize(
     ("headers", "words"),
     [
-        ([("evenflow", b"short")], "has 5 bytes and should have 34"),
+        ([("evenflow", b"short")], "has 5 bytes instead of 34"),
         ([("evenflow", b"\2" + bytes(33))], "of version 2"),
-        ([("evenflow", b"\1\7" + bytes(32))], "names the kind 7"),
-        ([("evenflow", b"\1\1" + bytes(32))], "has 0 bytes and should have 13"),
+        ([("evenflow", b"\1\7" + bytes(32))], "has the kind 7"),
+        ([("evenflow", b"\1\1" + bytes(32))], "has 0 bytes instead of 13"),
         (
             [("evenflow", b"\1\1" + bytes(32)), ("evenflow-move", b"\3" + bytes(12))],
             "of version 3",
@@ -114,7 +114,6 @@ def test_later_moves_begin_sets_with_larger_numbers(moves):
     assert numbers == sorted(set(numbers))
     assert numbers[0] > 0
     assert numbers[-1] < 2**64
-    assert [epoch_of(number) for number in numbers] == [epoch for epoch, _ in moves]
 
 
 # The writer
@@ -225,13 +224,13 @@ def test_batch_markers_are_the_same_records_as_the_writers(moves):
 
 
 def test_wrong_places_and_numbers_are_named():
-    with pytest.raises(InputError, match="partition 9: the log has 3"):
+    with pytest.raises(InputError, match="partition 9: the log has 3 partitions"):
         _writer().move(b"a", 9)
     with pytest.raises(InputError, match="64 bits"):
         Writer(writer=-1, partitions=1, home=lambda key: 0)
     with pytest.raises(InputError, match="at least one partition"):
         Writer(writer=1, partitions=0, home=lambda key: 0)
-    with pytest.raises(InputError, match="an epoch lies between"):
+    with pytest.raises(InputError, match="an epoch must be between"):
         _writer(epoch=-1)
     with pytest.raises(InputError, match="begin a new epoch"):
         set_number(0, MOST_MOVES)

@@ -1,4 +1,4 @@
-"""`evenflow place`: which node each operator should run on, from how their loads went."""
+"""`evenflow place`: which node each operator should run on, from their load series."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def place(
         Path | None,
         typer.Option(
             "--loads",
-            help="Parquet, CSV or JSON lines with operator, time, load and, if there are any, node "
-            "and movable; one row for each operator and time.",
+            help="Parquet, CSV or JSON lines with operator, time, load and optionally node and "
+            "movable; one row per operator and time.",
         ),
     ] = None,
     nodes: Annotated[int | None, typer.Option(help="Number of nodes.")] = None,
@@ -35,28 +35,28 @@ def place(
         typer.Option(help="An algorithm, with parameters after a colon: cor-se-imp:exchange=0.3."),
     ] = "cor-glb",
     capacities: Annotated[
-        str | None, typer.Option(help="Processor time of each node in a unit of time: 1,1,4.")
+        str | None, typer.Option(help="Processor time per unit of time of each node: 1,1,4.")
     ] = None,
     samples: Annotated[
-        int | None, typer.Option(help="Look at the last so many times only.")
+        int | None, typer.Option(help="Use only this many of the latest times.")
     ] = None,
     domain: Annotated[
-        int | None, typer.Option(help="Place within groups of so many nodes each.")
+        int | None, typer.Option(help="Place within groups of this many nodes.")
     ] = None,
     cluster: Annotated[
         float | None,
-        typer.Option(help="See operators of one node with less load than this as one."),
+        typer.Option(help="Group operators of a node with less load than this."),
     ] = None,
     list_algorithms: Annotated[
-        bool, typer.Option("--list", help="Say which algorithms there are, and stop.")
+        bool, typer.Option("--list", help="List the algorithms and exit.")
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Propose which node each operator runs on: balanced, and calm under bursts.
+    """Propose which node each operator runs on: balanced, and steady under bursts.
 
-    A load is the processor time that an operator needs in a unit of time; a node of capacity 1 is full
-    at 1. Global algorithms (…-glb) place all operators from scratch; the others move operators from
-    where the column node says they are.
+    A load is the processor time an operator needs per unit of time; a node of capacity 1 is full at 1.
+    Global algorithms (…-glb) place all operators from scratch; the others move operators from the nodes
+    in the column node.
     """
     if list_algorithms:
         from evenflow.cli.schemes import show_algorithms
@@ -70,7 +70,7 @@ def place(
     from evenflow.placement.protocol import Nodes, Observed
 
     if loads is None:
-        raise InputError("--loads is missing: the file that says how operators' loads went")
+        raise InputError("--loads is missing: the file with the operators' load series")
     speeds = numbers_in("--capacities", capacities)
     nodes = count_of("--nodes", nodes, speeds, "how many nodes operators can be placed on")
     if samples is not None:
@@ -80,8 +80,8 @@ def place(
     file = read_loads(loads, samples)
     if not file.has_nodes and not chosen.from_scratch:
         raise InputError(
-            f"{algorithm} moves operators from where they are, and {str(loads)!r} has no column node; "
-            "add one, or take a global algorithm (cor-glb)"
+            f"{algorithm} moves operators between nodes, but {str(loads)!r} has no column node; add "
+            "one, or use a global algorithm (cor-glb)"
         )
     placer = _wrapped(chosen, domain, cluster)
     small = Observed.of([[2.0, 1.0], [1.0, 2.0], [3.0, 0.0]], node=[0, 0, 0])
@@ -109,7 +109,7 @@ def _wrapped(
 
 
 def _before(file: LoadsFile, proposal: Proposal) -> Proposal | None:
-    """The plan as it is, if operators are anywhere."""
+    """The current plan, if the operators have nodes."""
     from evenflow.placement.protocol import Proposal
 
     if not file.has_nodes:
@@ -172,16 +172,16 @@ def _show(algorithm: str, file: LoadsFile, proposal: Proposal, seconds: float) -
     console.print(_nodes_table(proposal, before))
     console.print(_operators_table(file, proposal))
     was = "" if before is None else f" (now {before.variances().mean():.4g})"
-    told = "" if before is None else f" (now {before.correlation():.2f})"
+    had = "" if before is None else f" (now {before.correlation():.2f})"
     say(
         console,
         f"average load variance: {proposal.variances().mean():.4g}{was}; average load correlation of "
-        f"nodes: {proposal.correlation():.2f}{told}; load moved: {proposal.load_moved():.3g}",
+        f"nodes: {proposal.correlation():.2f}{had}; load moved: {proposal.load_moved():.3g}",
     )
 
 
 def _nodes_table(proposal: Proposal, before: Proposal | None) -> Any:
-    """The nodes, those that will be fullest first."""
+    """The nodes, the fullest first."""
     import numpy as np
 
     loads, deviations = proposal.loads(), np.sqrt(proposal.variances())
@@ -204,7 +204,7 @@ def _nodes_table(proposal: Proposal, before: Proposal | None) -> Any:
 
 
 def _operators_table(file: LoadsFile, proposal: Proposal) -> Any:
-    """Which operator goes where: those that move first, then by node."""
+    """Where each operator goes: those that move first, then by node."""
     import numpy as np
 
     seen, moved = proposal.observed, proposal.moved() & file.has_nodes

@@ -1,24 +1,23 @@
-"""What a message says about its place in its key's order: two small headers, for any log that has
-partitions and headers.
+"""A message's place in its key's order, as two small headers for any log with partitions and headers.
 
 `evenflow`, on every record, 34 bytes, numbers big-endian:
 
-| bytes | what |
+| bytes | content |
 |---|---|
 | 1 | version, 1 |
-| 1 | kind: 0 a message, 1 the first of a message set, 2 the last |
+| 1 | kind: 0 a message, 1 a first marker, 2 a last marker |
 | 8 | writer |
 | 8 | epoch |
 | 8 | sequence |
-| 8 | message set: of the message, or the one that a marker begins; 0 for none |
+| 8 | message set: of the message, or the one a marker begins; 0 for none |
 
 `evenflow-move`, on markers only, 13 bytes:
 
-| bytes | what |
+| bytes | content |
 |---|---|
 | 1 | version, 1 |
-| 4 | the other side, a partition: where the key goes (last), where it comes from (first) |
-| 8 | the message set before, 0 for none |
+| 4 | the other partition: where the key goes (last), where it comes from (first) |
+| 8 | the previous message set, 0 for none |
 """
 
 from __future__ import annotations
@@ -34,8 +33,8 @@ import pyarrow.compute as pc
 
 from evenflow.model import InputError
 
-POSITION = "evenflow"  #: the header that every record has
-MOVE = "evenflow-move"  #: the header that markers have beside it
+POSITION = "evenflow"  #: the header of every record
+MOVE = "evenflow-move"  #: a second header, of markers only
 VERSION = 1
 
 MESSAGE, FIRST, LAST = range(3)  #: kinds of records in a log
@@ -67,7 +66,7 @@ _HEADER_TYPE = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]
 
 
 class Header(NamedTuple):
-    """What the headers of one record say.
+    """The headers of one record.
 
     Example:
         >>> unpack(pack(Header(MESSAGE, writer=7, epoch=3, sequence=41)))
@@ -84,7 +83,7 @@ class Header(NamedTuple):
 
 
 class HeaderColumns(NamedTuple):
-    """The same for many records: one array a field. Records without headers have `known` False."""
+    """The same for many records: one array per field. Records without headers have `known` False."""
 
     known: npt.NDArray[np.bool_]
     kind: npt.NDArray[np.uint8]
@@ -99,29 +98,24 @@ class HeaderColumns(NamedTuple):
 def set_number(epoch: int, move: int) -> int:
     """The message set that a move begins: `move` counts from 0 within its epoch.
 
-    Guarantee: a later move, in the same epoch or in a later one, begins a set with a larger number,
-    and nothing need be remembered of a key for that.
+    Guarantee: a later move, in the same or a later epoch, begins a set with a larger number, without
+    any state per key.
 
     Example:
         >>> set_number(1, 0) > set_number(0, 5) > set_number(0, 4) > NO_SET
         True
     """
     if not 0 <= epoch <= LAST_EPOCH:
-        raise InputError(f"an epoch lies between 0 and {LAST_EPOCH}, got {epoch}")
+        raise InputError(f"an epoch must be between 0 and {LAST_EPOCH}, got {epoch}")
     if not 0 <= move < MOST_MOVES:
         raise InputError(
-            f"an epoch has at most {MOST_MOVES} moves, got move {move}: begin a new epoch"
+            f"an epoch has at most {MOST_MOVES} moves, got move {move}; begin a new epoch"
         )
     return (epoch << MOVE_BITS) + move + 1
 
 
-def epoch_of(set_id: int) -> int:
-    """The epoch whose move began a message set."""
-    return (set_id - 1) >> MOVE_BITS
-
-
 def pack(header: Header) -> Headers:
-    """The headers of one record, as a log's client wants them: names with bytes."""
+    """The headers of one record, as names with bytes."""
     kind, writer, epoch, sequence, set_id, other, previous = header
     position = (POSITION, _POSITION.pack(VERSION, kind, writer, epoch, sequence, set_id))
     if kind == MESSAGE:
@@ -130,7 +124,7 @@ def pack(header: Header) -> Headers:
 
 
 def unpack(headers: Sequence[tuple[str, bytes | None]] | None) -> Header | None:
-    """What the headers of one record say; None for a record that evenflow did not write."""
+    """Read the headers of one record; None for a record that evenflow did not write."""
     position = move = None
     for name, value in headers or ():
         if name == POSITION:
@@ -139,34 +133,33 @@ def unpack(headers: Sequence[tuple[str, bytes | None]] | None) -> Header | None:
             move = value
     if position is None:
         return None
-    try:
-        version, kind, writer, epoch, sequence, set_id = _POSITION.unpack(position)
-    except struct.error:
-        raise InputError(_misshapen(POSITION, position, _POSITION.size)) from None
-    if version != VERSION:
-        raise InputError(_unknown_version(version))
+    kind, writer, epoch, sequence, set_id = _fields(POSITION, _POSITION, position)
     if kind == MESSAGE:
         return Header(MESSAGE, writer, epoch, sequence, set_id)
     if kind not in (FIRST, LAST):
-        raise InputError(f"the header {POSITION!r} names the kind {kind}; there are 0, 1 and 2")
-    try:
-        version, other, previous = _MOVE.unpack(move or b"")
-    except struct.error:
-        raise InputError(_misshapen(MOVE, move or b"", _MOVE.size)) from None
-    if version != VERSION:
-        raise InputError(_unknown_version(version))
+        raise _unknown_kind(kind)
+    other, previous = _fields(MOVE, _MOVE, move or b"")
     return Header(kind, writer, epoch, sequence, set_id, other, previous)
+
+
+def _fields(name: str, layout: struct.Struct, value: bytes) -> tuple[int, ...]:
+    if len(value) != layout.size:
+        raise _wrong_size(name, value, layout.size)
+    version, *fields = layout.unpack(value)
+    if version != VERSION:
+        raise _unknown_version(version)
+    return tuple(fields)
 
 
 def message_column(writer: int, epoch: int, sequence: U64, sets: U64 | None = None) -> pa.ListArray:
     """The headers of many messages of one epoch as an Arrow column, of the type that Spark's Kafka
-    sink wants: `array<struct<key: string, value: binary>>`.
+    sink takes: `array<struct<key: string, value: binary>>`.
 
     Parameters:
-        writer: who writes.
+        writer: the writer's number.
         epoch: the batch.
-        sequence: number of each message within its epoch and partition, after the markers.
-        sets: the message set of each message, 0 for messages of keys that are not tracked.
+        sequence: the number of each message within its epoch and partition, after the markers.
+        sets: the message set of each message, 0 if its key is not tracked.
 
     Example:
         >>> column = message_column(7, 3, np.arange(2, dtype=np.uint64))
@@ -188,7 +181,7 @@ def marker_column(
     other: I32,
     previous: U64,
 ) -> pa.ListArray:
-    """The headers of many markers of one epoch, of the same type as those of messages."""
+    """The headers of many markers of one epoch, of the same type as `message_column`."""
     rows = _position_rows(kind, writer, epoch, np.asarray(sequence, np.uint64), sets)
     moves = np.empty(len(rows), _MOVE_ROW)
     moves["version"], moves["other"], moves["previous"] = VERSION, other, previous
@@ -198,7 +191,7 @@ def marker_column(
 
 
 def unpack_column(headers: pa.ListArray | pa.ChunkedArray) -> HeaderColumns:
-    """What the headers of many records say: the twin of `unpack` for an Arrow column."""
+    """Read the headers of many records: `unpack` for an Arrow column."""
     if isinstance(headers, pa.ChunkedArray):
         headers = headers.combine_chunks()
     n = len(headers)
@@ -209,12 +202,9 @@ def unpack_column(headers: pa.ListArray | pa.ChunkedArray) -> HeaderColumns:
     known = np.zeros(n, np.bool_)
     known[at] = True
     columns = HeaderColumns(
-        known=known,
-        kind=np.zeros(n, np.uint8),
-        writer=np.zeros(n, np.uint64),
-        epoch=np.zeros(n, np.uint64),
-        sequence=np.zeros(n, np.uint64),
-        set=np.zeros(n, np.uint64),
+        known,
+        np.zeros(n, np.uint8),
+        *(np.zeros(n, np.uint64) for _ in range(4)),
         other=np.full(n, NO_PARTITION, np.int32),
         previous=np.zeros(n, np.uint64),
     )
@@ -222,11 +212,10 @@ def unpack_column(headers: pa.ListArray | pa.ChunkedArray) -> HeaderColumns:
         getattr(columns, name)[at] = rows[name]
     wrong = rows["kind"] > LAST
     if wrong.any():
-        kind = int(rows["kind"][wrong][0])
-        raise InputError(f"the header {POSITION!r} names the kind {kind}; there are 0, 1 and 2")
+        raise _unknown_kind(int(rows["kind"][wrong][0]))
     marked, moves = _rows_named(MOVE, names, values, parents, _MOVE_ROW)
     if (columns.kind != MESSAGE).sum() > len(marked):
-        raise InputError(_misshapen(MOVE, b"", _MOVE.size))
+        raise _wrong_size(MOVE, b"", _MOVE.size)
     columns.other[marked] = moves["other"]
     columns.previous[marked] = moves["previous"]
     return columns
@@ -243,7 +232,7 @@ def _position_rows(
 
 
 def _structs(names: list[str], rows: list[np.ndarray]) -> pa.StructArray:
-    """Header structs of all records, one record after the other."""
+    """The header structs of all records, record by record."""
     n, per_record = len(rows[0]), len(names)
     which = pa.array(np.tile(np.arange(per_record, dtype=np.int8), n))
     keys = pa.DictionaryArray.from_arrays(which, pa.array(names)).cast(pa.string())
@@ -266,31 +255,35 @@ def _structs(names: list[str], rows: list[np.ndarray]) -> pa.StructArray:
 def _rows_named(
     name: str, names: pa.Array, values: pa.Array, parents: np.ndarray, row: np.dtype
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Where a header of this name is, and what it holds; the last one counts, as in `unpack`."""
+    """The records with a header of this name, and its content; the last one counts, as in `unpack`."""
     chosen = pc.equal(names, name).to_numpy(zero_copy_only=False)
     at = parents[chosen]
     found = values.filter(pa.array(chosen)).cast(pa.binary())
     lengths = pc.fill_null(pc.binary_length(found), 0).to_numpy(zero_copy_only=False)
     if (lengths != row.itemsize).any():
         wrong = found[int(np.argmax(lengths != row.itemsize))].as_py() or b""
-        raise InputError(_misshapen(name, wrong, row.itemsize))
+        raise _wrong_size(name, wrong, row.itemsize)
     offsets = np.frombuffer(found.buffers()[1] or bytes(4), np.int32)
     start = int(offsets[found.offset])
     rows = np.frombuffer(found.buffers()[2] or b"", row, count=len(found), offset=start)
     if (rows["version"] != VERSION).any():
-        raise InputError(_unknown_version(int(rows["version"][rows["version"] != VERSION][0])))
+        raise _unknown_version(int(rows["version"][rows["version"] != VERSION][0]))
     return at, rows
 
 
-def _misshapen(name: str, value: bytes, size: int) -> str:
-    return (
-        f"the header {name!r} of a record has {len(value)} bytes and should have {size}: something "
-        "else writes headers of that name"
+def _unknown_kind(kind: int) -> InputError:
+    return InputError(f"the header {POSITION!r} has the kind {kind}; the kinds are 0, 1 and 2")
+
+
+def _wrong_size(name: str, value: bytes, size: int) -> InputError:
+    return InputError(
+        f"the header {name!r} of a record has {len(value)} bytes instead of {size}; another program "
+        "writes headers with this name"
     )
 
 
-def _unknown_version(version: int) -> str:
-    return (
-        f"a record's evenflow headers are of version {version}, and this evenflow reads version "
-        f"{VERSION}: use the evenflow that wrote them, or a newer one"
+def _unknown_version(version: int) -> InputError:
+    return InputError(
+        f"a record has evenflow headers of version {version}, but this evenflow reads version "
+        f"{VERSION}; use the evenflow that wrote them, or a newer one"
     )

@@ -1,5 +1,5 @@
-"""The reader's side: a state machine that gives a key's messages in the order sent, although the key
-moved between partitions. It knows nothing of any broker."""
+"""The reader: a state machine that restores the order of a key's messages after the key moved between
+partitions. It is independent of any broker."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import NamedTuple, Protocol
 
 from evenflow.ordering.headers import FIRST, LAST, MESSAGE, NO_PARTITION, NO_SET, Header
 
-DONE = 3  #: beside the kinds of records in a log: the old owner's word, with the key's state
+DONE = 3  #: a fourth kind, beside those of a log: the old owner's message, with the key's state
 
 
 class Item(NamedTuple):
-    """Something that waits: a message, a marker, or a `done` that came before its `first`.
+    """A waiting record: a message, a marker, or a `done` that arrived before its `first`.
 
-    `number` is unique within the partition and grows, so that what waits can be saved one by one.
+    `number` is unique within the partition and increases, so that items can be saved one by one.
     """
 
     number: int
@@ -27,28 +27,28 @@ class Item(NamedTuple):
 
 
 class Done(NamedTuple):
-    """The old owner's word to the new one: all messages of the key before this set are processed."""
+    """From the old owner to the new one: all messages of the key before this set are processed."""
 
-    partition: int  #: to whom
+    partition: int  #: the new owner
     key: bytes
-    set: int  #: that may begin
+    set: int  #: the set that may begin
 
 
 class Effects(Protocol):
-    """What a reader wants done, in this order; `install` and `send` concern a key's own state."""
+    """The actions of a reader, called in order."""
 
     def process(self, key: bytes, value: bytes | None) -> None:
-        """The next message of a key."""
+        """Process the next message of a key."""
 
     def install(self, key: bytes, state: bytes | None) -> None:
-        """The key's state has come from its old owner."""
+        """Install the key's state, received from its old owner."""
 
     def send(self, done: Done) -> None:
-        """Send this with the key's state to the new owner, and forget the state here."""
+        """Send this with the key's state to the new owner, and drop the state here."""
 
 
 class Snapshot(NamedTuple):
-    """All that a reader remembers, to be saved with its place in the log."""
+    """The state of a reader, to be saved with its offset in the log."""
 
     positions: dict[int, tuple[int, int]]
     next_number: int
@@ -57,30 +57,30 @@ class Snapshot(NamedTuple):
 
 @dataclass
 class _Waiting:
-    """A key that is not simply here: what waits of it, in order, and what has come for it."""
+    """An awaited key: its waiting records in order, and the `done` messages that have arrived."""
 
     queue: deque[Item] = field(default_factory=deque)
     arrived: dict[int, Item] = field(default_factory=dict)
 
 
 class Reader:
-    """Reads one partition's records in its order, and the `done` messages sent to the partition, in
-    any order between the two.
+    """Reads one partition's records in order, and the `done` messages sent to the partition, in any
+    interleaving of the two.
 
-    A key is *here*: its messages are processed at once. Or it is *awaited*: the first marker of a set
-    was read and the old owner's `done` has not come; messages wait, and so do later markers of the
-    key, in their turn. A last marker whose turn has come sends `done` to the key's new partition.
-    Nothing is remembered of keys that are here.
+    A key is either *here*, and its messages are processed at once, or *awaited*: the first marker of a
+    set was read, but the old owner's `done` has not arrived. Messages and later markers of an awaited
+    key wait in order. When a last marker's turn comes, it sends `done` to the key's new partition. Keys
+    that are here need no state.
 
-    Guarantee: if every partition has one reader, and what a reader remembers is saved together with
-    its effects and its places in the two logs, every key's messages are processed in the order
-    sent, each once, however reading is interleaved, whatever part of a partition is written again,
-    and wherever readers are restarted from what they saved.
+    Guarantee: if every partition has one reader, and its state is saved together with its effects and
+    its offsets in the two logs, every key's messages are processed in the order sent, each once: for
+    any interleaving, whatever part of a partition is written again, and wherever readers are restarted
+    from their snapshots.
 
     Parameters:
-        effects: who does what this decides.
-        snapshot: what an earlier reader of this partition saved.
-        buffering: off, messages do not wait. Only to show that a checker sees what then happens.
+        effects: carries out the actions.
+        snapshot: saved by an earlier reader of this partition.
+        buffering: False to let messages overtake; only for testing that a checker notices.
 
     Example:
         >>> class Print:
@@ -106,16 +106,16 @@ class Reader:
         self.buffering = buffering
         self.positions: dict[int, tuple[int, int]] = {}
         self.waiting: dict[bytes, _Waiting] = {}
-        self.held = 0  #: messages that wait
+        self.held = 0  #: waiting messages
         self.duplicates = 0  #: records dropped because they were read before
-        self.added: dict[int, Item] = {}  #: what waits since the last `saved`
-        self.removed: set[int] = set()  #: what was saved before and does not wait any more
-        self.next_number = 0  #: of what will have to wait next
+        self.added: dict[int, Item] = {}  #: waiting since the last `saved`
+        self.removed: set[int] = set()  #: saved before, and no longer waiting
+        self.next_number = 0  #: of the next item
         if snapshot is not None:
             self._restore(snapshot)
 
     def read(self, key: bytes, value: bytes | None, header: Header | None) -> None:
-        """The next record of the partition. Records without headers are processed at once."""
+        """Read the next record of the partition. One without headers is processed at once."""
         if header is None:
             self.effects.process(key, value)
             return
@@ -141,29 +141,27 @@ class Reader:
         self._advance(key, waiting)
 
     def done(self, key: bytes, set_id: int, state: bytes | None) -> None:
-        """The old owner's word that a set may begin, with the key's state."""
+        """Receive the old owner's `done`: the set may begin, with this state."""
         if not self.buffering:
             self.effects.install(key, state)
             return
-        waiting = self.waiting.get(key)
-        if waiting is None:
-            waiting = self.waiting[key] = _Waiting()
+        waiting = self.waiting.setdefault(key, _Waiting())
         waiting.arrived[set_id] = self._keep(DONE, key, state, set_id)
         self._advance(key, waiting)
 
     def oldest_awaited(self) -> int | None:
-        """The smallest message set whose `done` has not come, None if none is awaited."""
+        """The smallest message set whose `done` has not arrived; None if none is awaited."""
         sets = [entry.queue[0].set for entry in self.waiting.values() if entry.queue]
         return min(sets, default=None)
 
     def snapshot(self) -> Snapshot:
-        """All that must be saved."""
+        """The state to save."""
         items = [item for entry in self.waiting.values() for item in entry.queue]
         items += [item for entry in self.waiting.values() for item in entry.arrived.values()]
         return Snapshot(dict(self.positions), self.next_number, tuple(sorted(items)))
 
     def saved(self) -> None:
-        """What waits has been saved: `added` and `removed` begin anew."""
+        """Mark all items as saved: clear `added` and `removed`."""
         self.added.clear()
         self.removed.clear()
 

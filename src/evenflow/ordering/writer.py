@@ -1,4 +1,4 @@
-"""The writer's side: which headers messages get, and which markers a move writes."""
+"""The writer: the headers of messages, and the markers of a move."""
 
 from __future__ import annotations
 
@@ -43,23 +43,22 @@ class Place(NamedTuple):
 
 @dataclass
 class Writer:
-    """Gives every message its partition and headers, and a move its two markers, one by one.
+    """Assigns every message its partition and headers, and writes two markers per move.
 
-    Records must be appended to the log in the order in which they are made here; the order between
-    two partitions does not matter. A key has one writer at a time.
+    Append the records to the log in the order returned; the order between partitions does not matter.
+    A key has one writer at a time.
 
     Guarantee: in every partition, positions (epoch, sequence) are strictly increasing; every move of a
-    key begins a message set with a larger number; and the markers of an epoch come before the
-    epoch's messages.
+    key begins a message set with a larger number; and the markers of an epoch precede its messages.
 
     Parameters:
-        writer: this writer's number; no two writers of a log have the same.
+        writer: this writer's number, unique among the writers of a log.
         partitions: of the log.
         home: the partition of a key that is not tracked, usually by a hash.
-        epoch: where to begin; above every epoch of earlier lives of this writer, for example the
-            clock's milliseconds. To write again what an earlier life wrote, begin where it began:
-            readers drop what they have seen.
-        table: where tracked keys are, from an earlier life.
+        epoch: the first epoch, above every epoch of earlier runs of this writer, for example the time
+            in milliseconds. To rewrite an earlier run, begin where it began: readers drop what they
+            have seen.
+        table: where tracked keys are, from an earlier run.
 
     Example:
         >>> writer = Writer(writer=7, partitions=2, home=lambda key: 0)
@@ -70,9 +69,9 @@ class Writer:
         >>> writer.message(b"a", b"2").partition
         1
 
-    Paper: SMALOPS, §II, Figures 3 and 4. There the markers are in the headers of the last message
-    before the move and the first one after it; the last message is only known to be the last once
-    the next one comes. Here both markers are records of their own, written when the move is decided.
+    Paper: SMALOPS, §II, Figures 3 and 4. There the markers are headers of the last message before the
+    move and the first one after it, but a message is known to be the last only when the next one
+    arrives. Here both markers are records of their own, written when the move is decided.
     """
 
     writer: int
@@ -87,35 +86,31 @@ class Writer:
             raise InputError(f"a writer's number has 64 bits, got {self.writer}")
         if self.partitions < 1:
             raise InputError(f"a log has at least one partition, got {self.partitions}")
-        set_number(self.epoch, 0)  # says what is wrong with the epoch, if anything is
+        set_number(self.epoch, 0)  # checks the epoch
         self._sequences = [0] * self.partitions
 
     def message(self, key: bytes, value: bytes | None) -> Record:
-        """A message of a key, for the partition where the key is."""
-        place = self.table.get(key)
-        if place is None:
-            partition, set_id = self.home(key), NO_SET
-        else:
-            partition, set_id = place
+        """A message, for the partition where its key is."""
+        partition, set_id = self.table.get(key) or Place(self.home(key), NO_SET)
         sequence = self._next(partition)
         headers = pack(Header(MESSAGE, self.writer, self.epoch, sequence, set_id))
         return Record(partition, key, value, headers)
 
     def move(self, key: bytes, to: int) -> list[Record]:
-        """The two markers that move a key, of a new epoch; none if it is there already."""
+        """The two markers that move a key, in a new epoch; none if it is there already."""
         return self.moves([(key, to)])
 
     def moves(self, moves: Iterable[tuple[bytes, int]]) -> list[Record]:
-        """The markers that move several keys, one after the other, all in one new epoch.
+        """The markers that move several keys in order, in one new epoch.
 
-        A key that moves home is not tracked any more.
+        A key that moves home is no longer tracked.
         """
         self.epoch += 1
         records = []
         for number, (key, to) in enumerate(moves):
             if not 0 <= to < self.partitions:
                 raise InputError(
-                    f"a key cannot move to partition {to}: the log has {self.partitions}"
+                    f"a key cannot move to partition {to}: the log has {self.partitions} partitions"
                 )
             home = self.home(key)
             source, previous = self.table.get(key, Place(home, NO_SET))
@@ -133,8 +128,8 @@ class Writer:
         return records
 
     def all_home(self) -> list[Record]:
-        """The markers that move every tracked key home: the last thing that a writer without a
-        memory writes, so that its next life can begin with an empty table."""
+        """The markers that move every tracked key home. Written last by a writer that saves no state,
+        they let its next run begin with an empty table."""
         return self.moves([(key, self.home(key)) for key in self.table])
 
     def _next(self, partition: int) -> int:
@@ -144,11 +139,11 @@ class Writer:
 
 
 class BatchMarkers(NamedTuple):
-    """The markers of one epoch: one row each, to be written before the epoch's messages.
+    """The markers of one epoch, to be written before its messages: one row per marker.
 
-    Rows stand in the order in which each partition must get them. `move` is the row of the move that
-    a marker belongs to, `counts` how many markers each partition gets: its messages' sequence begins
-    there. `sets` is the message set that each *move* begins.
+    Rows are in the order in which each partition must receive them. `move` is the row of a marker's
+    move. `counts` is the number of markers per partition: the sequence of its messages begins there.
+    `sets` is the message set that each *move* begins.
     """
 
     partition: I32
@@ -161,16 +156,16 @@ class BatchMarkers(NamedTuple):
 def batch_markers(
     writer: int, epoch: int, source: I32, target: I32, previous: U64, partitions: int
 ) -> BatchMarkers:
-    """The markers of an epoch's moves, vectorised: what `Writer.moves` makes one by one.
+    """The markers of an epoch's moves, vectorised.
 
-    Guarantee: the same records as the `Writer`'s, given the same moves.
+    Guarantee: the same records as from `Writer.moves`, given the same moves.
 
     Parameters:
-        writer: who writes.
+        writer: the writer's number.
         epoch: the batch.
         source: where each key comes from.
-        target: where it goes; not where it comes from.
-        previous: its message set until now, 0 if it was not tracked.
+        target: where it goes; differs from `source`.
+        previous: its previous message set, 0 if it was not tracked.
         partitions: of the log.
 
     Example:
@@ -183,7 +178,7 @@ def batch_markers(
     if moves:
         set_number(epoch, moves - 1)
     if (np.asarray(source) == np.asarray(target)).any():
-        raise InputError("a key cannot move to the partition where it is: leave such moves out")
+        raise InputError("a key cannot move to the partition where it is; leave such moves out")
     sets = np.uint64(set_number(epoch, 0)) + np.arange(moves, dtype=np.uint64)
     partition = np.stack((source, target), axis=1).reshape(-1).astype(np.int32)
     other = np.stack((target, source), axis=1).reshape(-1).astype(np.int32)

@@ -1,4 +1,4 @@
-"""Operators → nodes, by how their loads rise and fall together. `placers()` lists every algorithm."""
+"""Operators → nodes, by the correlation of their loads. `placers()` lists all algorithms."""
 
 from evenflow.model.discovery import Catalogue
 from evenflow.placement.protocol import Placer

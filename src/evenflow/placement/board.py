@@ -1,18 +1,18 @@
-"""The steps that all placement algorithms are made of, on one plan in the making.
+"""The steps of all placement algorithms, applied to one plan.
 
     board = Board(observed, nodes)              # operators where they are
     for a, b in board.pairs():                  # the most with the least loaded, and so on
         board.one_way(a, b)
-    board.proposal("cor-bal", told)
+    board.proposal("cor-bal", {"pairs": 2})
 
-Where the paper is silent:
+What the paper leaves open:
 
 - Ties go to the larger load, then to the smaller row. (Operators of one chain are perfectly correlated
-  and tie always. With k = 1 all tie, and largest load first is what is left.)
-- With unequal capacities, "load" means load over capacity wherever nodes are compared, and one-way
-  balancing moves less than what makes the two equal in that sense.
-- Operators without load are not moved by one-way balancing: it would change nothing.
-- "The more loaded node", when both are equally loaded, is the first.
+  and always tie. With k = 1 all tie, which leaves largest load first.)
+- With unequal capacities, nodes are compared by load over capacity, and one-way balancing moves less
+  than what makes the two equal in that sense.
+- One-way balancing does not move operators without load: it would change nothing.
+- Of two equally loaded nodes, the first counts as the more loaded one.
 
 Paper: "Dynamic Load Distribution in the Borealis Stream Processor", §3.3 and §3.4.
 """
@@ -31,12 +31,12 @@ from evenflow.placement.protocol import I32, NOWHERE, Nodes, Observed, Proposal
 
 I64 = npt.NDArray[np.int64]
 
-_BITS = 50  #: of the load of all operators, as a whole number: exact as a float, too
+_BITS = 50  #: of the total load as a whole number; also exact as a float
 BY_SCORE: I64 = np.zeros(0, np.int64)
 
 
 def whole_loads(observed: Observed) -> I64:
-    """The average loads as whole numbers, in all about 2⁵⁰."""
+    """The average loads as whole numbers that add up to about 2⁵⁰."""
     loads = observed.loads()
     total = float(loads.sum())
     if total <= 0:
@@ -45,17 +45,17 @@ def whole_loads(observed: Observed) -> I64:
 
 
 def billionths(value: float) -> int:
-    """How scores and correlations are compared."""
+    """A score or correlation as a whole number, for comparisons."""
     return int(np.floor(value * kernels.BILLION + 0.5))
 
 
 class Board:
-    """One plan in the making.
+    """A plan that the steps of an algorithm change.
 
     Parameters:
-        observed, nodes: what is placed where.
-        emptied: begin with nodes that have only what cannot be moved.
-        rank: of each operator, if not scores but ranks decide which goes first in `one_way`.
+        observed, nodes: the operators and the nodes.
+        emptied: begin with nodes that hold only operators that cannot move.
+        rank: of each operator, if ranks rather than scores order the operators in `one_way`.
     """
 
     def __init__(
@@ -95,18 +95,18 @@ class Board:
     # --- all nodes ---
 
     def assign_by_score(self) -> None:
-        """Give every operator that is nowhere a node: the greedy step of the global algorithm."""
+        """Place every operator that has no node: the greedy step of the global algorithm."""
         left = np.flatnonzero(self.sites.where < 0).astype(np.int32)
         k = self.sites.series.shape[1]
         all_nodes.assign_by_score(self.operators, self.sites, left, np.zeros(k), np.zeros(k))
 
     def assign_in_order(self, order: I64) -> None:
-        """Give each of these operators in turn to the least loaded node."""
+        """Place each of these operators in turn on the least loaded node."""
         all_nodes.assign_in_order(self.operators, self.sites, order.astype(np.int32))
 
     def improve(self, threshold: float) -> dict[str, int]:
-        """The correlation improvement step of the global algorithm; how many pairs it tried, and how
-        many new plans it adopted."""
+        """Run the correlation improvement step of the global algorithm; return how many pairs it tried
+        and how many new plans it adopted."""
         n = len(self.nodes)
         counters = np.zeros(3, np.int64)
         all_nodes.improve(
@@ -122,8 +122,8 @@ class Board:
     # --- pairs of nodes ---
 
     def pairs(self, threshold: float = 0.0) -> list[tuple[int, int]]:
-        """The most with the least loaded node, the second with the last but one, and so on, as far as
-        their loads differ by more than the threshold."""
+        """The most with the least loaded node, the second with the second-least, and so on, where the
+        loads differ by more than the threshold."""
         busy = self.busy()
         order = np.argsort(-busy, kind="stable")
         n = len(order)
@@ -139,19 +139,19 @@ class Board:
         return busy
 
     def one_way(self, a: int, b: int) -> None:
-        """Even out two nodes: the more loaded one sends."""
+        """Balance two nodes: the more loaded one sends operators to the other."""
         count = kernels.gather(self.sites, a, b, self._bench)
         kernels.one_way(self.operators, self._bench, count, self.rank)
         self._keep(a, b, count)
 
     def redistribute(self, a: int, b: int, if_better: bool = False) -> bool:
-        """Redistribute all movable operators of two nodes; whether that was kept."""
+        """Redistribute all movable operators of two nodes; return whether that was kept."""
         count = kernels.gather(self.sites, a, b, self._bench)
         kernels.redistribute(self.operators, self._bench, count, self.rank)
         return self._keep(a, b, count, if_better)
 
     def exchange(self, a: int, b: int, least: float, if_better: bool = False) -> bool:
-        """Move operators of two nodes whose score is above `least`; whether that was kept."""
+        """Exchange operators of two nodes with a score above `least`; return whether that was kept."""
         count = kernels.gather(self.sites, a, b, self._bench)
         kernels.exchange(self.operators, self._bench, count, self.rank, billionths(least))
         return self._keep(a, b, count, if_better)
@@ -163,16 +163,16 @@ class Board:
         kernels.commit(self.operators, self.sites, a, b, self._bench, count)
         return True
 
-    # --- what to improve ---
+    # --- candidates for improvement ---
 
     def is_divergent(self, node: int) -> bool:
-        """Whether its average load plus its standard deviation is above the node's capacity."""
+        """Whether a node's average load plus its standard deviation is above its capacity."""
         deviation = float(np.sqrt((self.sites.series[node] ** 2).mean()))
         load = float(self.sites.work[node]) * self._scale
         return load + deviation > float(self.sites.speed[node])
 
     def least_correlated(self, node: int) -> tuple[int, float]:
-        """The other node with the least load correlation, and that."""
+        """The other node with the least load correlation, and that correlation."""
         products = self.sites.direction @ self.sites.direction[node]
         values = np.floor(products * kernels.BILLION + 0.5)
         values[node] = np.inf
@@ -180,6 +180,6 @@ class Board:
         return other, float(values[other]) / kernels.BILLION
 
     def proposal(self, algorithm: str, told: dict[str, Any] | None = None) -> Proposal:
-        """The plan as it is now."""
+        """The current plan."""
         node: I32 = self.sites.where.copy()
         return Proposal(self.observed, self.nodes, node, algorithm, told or {})

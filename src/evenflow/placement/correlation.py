@@ -1,4 +1,4 @@
-"""How load series vary together."""
+"""The correlation of load series."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import numpy.typing as npt
 
 F64 = npt.NDArray[np.float64]
 
-CONSTANT = 1e-20  #: of the largest mean square: a series of less variance is a constant one
+CONSTANT = 1e-20  #: of the largest mean square: a series with less variance counts as constant
 
 
 def correlations(series: F64) -> F64:
-    """ρ of every pair of rows; 0 where one of them is constant.
+    """ρ of every pair of rows; 0 if one of them is constant.
 
     Example:
         >>> series = np.array([[1.0, 2.0, 3.0], [6.0, 4.0, 2.0], [5.0, 5.0, 5.0]])
@@ -24,8 +24,8 @@ def correlations(series: F64) -> F64:
 
 
 def unit_series(series: F64) -> tuple[F64, float]:
-    """Each row less its mean and of length 1, so that ρ is a product of rows; a row of zeros where it
-    is constant. And the squared length up to which that is so."""
+    """Each row minus its mean, scaled to length 1, so that ρ is a dot product of rows; zeros for a
+    constant row. Also the squared length up to which a row counts as constant."""
     if not len(series):
         return series.copy(), 0.0
     k = series.shape[1]

@@ -1,4 +1,4 @@
-"""Large clusters: an algorithm within sub-domains of a few nodes each."""
+"""Large clusters: run an algorithm within domains of a few nodes each."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from evenflow.placement.ranking import by_load
 
 @dataclass(frozen=True)
 class Domains:
-    """An algorithm within one sub-domain after another.
+    """Runs an algorithm within one domain after another.
 
-    Domains are runs of `size` nodes by number, each beginning `size − overlap` after the one before;
-    the last may be smaller. Where domains overlap, load can travel from one to the next. Operators that
-    are nowhere yet are first given to domains, the largest load first.
+    Domains are runs of `size` consecutive nodes, each beginning `size − overlap` after the previous
+    one; the last may be smaller. Where domains overlap, load can travel from one to the next. Operators
+    without a node are first dealt out to domains, the largest load first.
 
     Guarantee: without overlap, no operator leaves the domain of its node.
 
     Parameters:
         placer: the algorithm.
-        size: nodes of a domain.
-        overlap: nodes that neighbours share.
+        size: nodes per domain.
+        overlap: nodes that neighbouring domains share.
 
     Example:
         >>> from evenflow.placement import make_placer
@@ -48,13 +48,13 @@ class Domains:
         check_whole("the overlap of domains", self.overlap, 0)
         if self.overlap >= self.size:
             raise InputError(
-                f"domains of {self.size} nodes can share at most {self.size - 1} with the next, got "
-                f"an overlap of {self.overlap}"
+                f"domains of {self.size} nodes can overlap by at most {self.size - 1} nodes, got "
+                f"{self.overlap}"
             )
 
     @property
     def from_scratch(self) -> bool:
-        """Whether it places all operators from scratch, as far as domains allow."""
+        """Whether it places all operators from scratch, within the domains."""
         return self.placer.from_scratch
 
     def starts(self, nodes: Nodes) -> list[int]:
@@ -63,9 +63,9 @@ class Domains:
         return list(range(0, last, self.size - self.overlap))
 
     def propose(self, observed: Observed, nodes: Nodes) -> Proposal:
-        """Where each operator should go."""
+        """Propose a node for each operator."""
         nodes.check(observed, self.from_scratch)
-        node = self._settled(observed, nodes)
+        node = self._with_domains(observed, nodes)
         speeds = nodes.speeds()
         starts = self.starts(nodes)
         for first in starts:
@@ -77,11 +77,10 @@ class Domains:
             domain = Nodes(end - first, tuple(speeds[first:end].tolist()))
             if len(rows):
                 node[rows] = self.placer.propose(inside, domain).node + first
-        told = {"domains": len(starts)}
-        return Proposal(observed, nodes, node, type(self.placer).name, told)
+        return Proposal(observed, nodes, node, type(self.placer).name, {"domains": len(starts)})
 
-    def _settled(self, observed: Observed, nodes: Nodes) -> np.ndarray:
-        """Where operators are, those that are nowhere dealt out over domains by load."""
+    def _with_domains(self, observed: Observed, nodes: Nodes) -> np.ndarray:
+        """The operators' nodes; those without one get the first node of a domain, by load."""
         node = observed.node.copy()
         new = np.flatnonzero(node == NOWHERE)
         if len(new):

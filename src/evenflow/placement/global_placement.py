@@ -18,17 +18,14 @@ from evenflow.placement.ranking import at_random, by_load
 
 @dataclass(frozen=True)
 class GlobalPlacer:
-    """What all of them share: the least loaded node gets the next operator, again and again; one round
-    of one-way balancing follows.
-
-    Guarantee: a proposal has a node for every operator, and operators that are not movable stay.
-    """
+    """The common skeleton: the least loaded node repeatedly gets the next operator; one round of
+    one-way balancing follows. Guarantee: as stated for `Placer`."""
 
     name: ClassVar[str]
     from_scratch: ClassVar[bool] = True
 
     def propose(self, observed: Observed, nodes: Nodes) -> Proposal:
-        """Where each operator should go."""
+        """Propose a node for each operator."""
         nodes.check(observed, self.from_scratch)
         board = Board(observed, nodes, emptied=True, rank=self._rank(observed))
         if board.rank is BY_SCORE:
@@ -41,11 +38,11 @@ class GlobalPlacer:
         return board.proposal(self.name, self._improve(board))
 
     def _rank(self, observed: Observed) -> I64:
-        """In which order operators are taken, if not by score."""
+        """The order of operators, if not by score."""
         return BY_SCORE
 
     def _improve(self, board: Board) -> dict[str, int]:
-        """A last step; what it has to tell."""
+        """Run a last step; return numbers about it."""
         return {}
 
 
@@ -53,12 +50,10 @@ class GlobalPlacer:
 class CorrelationGlobal(GlobalPlacer):
     """Places all operators from scratch: those that rise and fall together go to different nodes.
 
-    The least loaded node gets the operator that is, by its score, best put there. After the round of
-    balancing, pairs of nodes with little load correlation are redistributed while that makes it
-    larger, until the average is above the threshold or as many pairs have been tried as there are.
-    Pairs that were tried are remembered until one of them changes.
-
-    Guarantee: a proposal has a node for every operator, and operators that are not movable stay.
+    The least loaded node gets the operator with the best score there. After the round of balancing,
+    pairs of nodes with little load correlation are redistributed as long as that increases it, until
+    the average is above the threshold or every pair has been tried. A tried pair is not tried again
+    until one of its nodes changes.
 
     Parameters:
         correlation: ρ, the average load correlation that is enough.
@@ -88,9 +83,7 @@ class CorrelationGlobal(GlobalPlacer):
 class LargestLoadGlobal(GlobalPlacer):
     """Places all operators from scratch, the largest average load first, each on the least loaded node.
 
-    What traditional load balancing does: it does not look at how loads vary.
-
-    Guarantee: a proposal has a node for every operator, and operators that are not movable stay.
+    This is traditional load balancing: it ignores how loads vary.
 
     Example:
         >>> plan = LargestLoadGlobal().propose(Observed.of([[3], [3], [2], [2], [2]]), Nodes(2))
@@ -111,8 +104,7 @@ class LargestLoadGlobal(GlobalPlacer):
 class RandomGlobal(GlobalPlacer):
     """Places all operators from scratch in random order, each on the least loaded node.
 
-    Guarantee: a proposal has a node for every operator, and operators that are not movable stay. The
-    order depends on the seed and the period alone.
+    Guarantee: the order depends on the seed and the period alone.
 
     Parameters:
         seed: of the order.

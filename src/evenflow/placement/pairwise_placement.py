@@ -16,13 +16,13 @@ from evenflow.placement.ranking import at_random, by_load
 
 @dataclass(frozen=True)
 class PairwisePlacer:
-    """What all of them share: which pairs are changed.
+    """The common skeleton: which pairs are changed.
 
-    The most loaded node is paired with the least loaded one, the second with the last but one, and so
+    The most loaded node is paired with the least loaded one, the second with the second-least, and so
     on. Pairs whose loads differ by more than the threshold are changed.
 
     Parameters:
-        threshold: ε, the difference of loads that is tolerated.
+        threshold: ε, the tolerated difference of loads.
     """
 
     name: ClassVar[str]
@@ -34,7 +34,7 @@ class PairwisePlacer:
         check_not_negative("the load balancing threshold", self.threshold)
 
     def propose(self, observed: Observed, nodes: Nodes) -> Proposal:
-        """Where each operator should go."""
+        """Propose a node for each operator."""
         nodes.check(observed, self.from_scratch)
         board = Board(observed, nodes, rank=self._rank(observed))
         pairs = board.pairs(self.threshold)
@@ -43,25 +43,25 @@ class PairwisePlacer:
         return board.proposal(self.name, {"pairs": len(pairs), **self._improve(board)})
 
     def _rank(self, observed: Observed) -> I64:
-        """In which order operators are taken, if not by score."""
+        """The order of operators, if not by score."""
         return BY_SCORE
 
     def _change(self, board: Board, a: int, b: int, if_better: bool = False) -> bool:
-        """Change a pair; whether that was kept."""
+        """Change a pair; return whether that was kept."""
         board.one_way(a, b)
         return True
 
     def _improve(self, board: Board) -> dict[str, int]:
-        """A second step, over nodes that are balanced; what it has to tell."""
+        """Run a second step, over balanced nodes; return numbers about it."""
         return {}
 
 
 @dataclass(frozen=True)
 class CorrelationBalance(PairwisePlacer):
-    """Evens out pairs of nodes, the more loaded one sending what fits better on the other.
+    """Balances pairs of nodes: the more loaded one sends operators that fit better on the other.
 
-    Operators move one by one, the largest score first, while they are together less than half of the
-    difference of loads. No plan moves less load.
+    Operators move one by one, the largest score first, as long as their total is less than half of the
+    difference of loads. No other pairwise algorithm moves less load.
 
     Guarantee: no node's load grows beyond that of the more loaded node of its pair.
 
@@ -79,7 +79,7 @@ class CorrelationBalance(PairwisePlacer):
 
 @dataclass(frozen=True)
 class LargestLoadBalance(PairwisePlacer):
-    """Evens out pairs of nodes, the more loaded one sending its largest operators that fit.
+    """Balances pairs of nodes: the more loaded one sends its largest operators that fit.
 
     Guarantee: no node's load grows beyond that of the more loaded node of its pair.
 
@@ -100,7 +100,7 @@ class LargestLoadBalance(PairwisePlacer):
 
 @dataclass(frozen=True)
 class RandomBalance(PairwisePlacer):
-    """Evens out pairs of nodes, the more loaded one sending operators that fit, in random order.
+    """Balances pairs of nodes: the more loaded one sends operators that fit, in random order.
 
     Guarantee: no node's load grows beyond that of the more loaded node of its pair. The order depends
     on the seed and the period alone.
@@ -129,7 +129,7 @@ class RandomBalance(PairwisePlacer):
 class CorrelationRedistribution(PairwisePlacer):
     """Redistributes the operators of unevenly loaded pairs of nodes, as if both had been empty.
 
-    The best that two nodes can get, and more load moved than by any other pairwise algorithm.
+    The best result for two nodes, but it moves more load than any other pairwise algorithm.
 
     Guarantee: operators move only between nodes of a pair whose loads differ by more than the
     threshold.
@@ -153,8 +153,8 @@ class CorrelationRedistribution(PairwisePlacer):
 class CorrelationExchange(PairwisePlacer):
     """Moves operators between unevenly loaded nodes in both directions, but only good candidates.
 
-    After one-way balancing, whichever node of the pair is the more loaded one gives away its operator
-    with the largest score, as long as that is above the threshold; one-way balancing ends it.
+    After one-way balancing, the more loaded node of the pair repeatedly gives away its operator with
+    the largest score, as long as that is above the threshold; another one-way balancing follows.
 
     Guarantee: operators move only between nodes of a pair whose loads differ by more than the
     threshold.
@@ -185,12 +185,12 @@ class CorrelationExchange(PairwisePlacer):
 
 @dataclass(frozen=True)
 class Improving(PairwisePlacer):
-    """A second step, for nodes that are balanced and yet may be overloaded for a while.
+    """A second step, for nodes that are balanced but may be overloaded temporarily.
 
     A node whose average load plus its standard deviation (its divergent load level) is above its
-    capacity is paired with the node that it is least correlated with. If that correlation is below
-    the threshold, the pair is changed, and that is kept if the correlation grows. Nodes are visited by
-    number, as they are after the changes before.
+    capacity is paired with its least correlated node. If that correlation is below the threshold, the
+    pair is changed, and the change is kept if the correlation grows. Nodes are visited by number, each
+    in its state after the changes before.
 
     Parameters:
         correlation: ρ, the load correlation that is enough.
@@ -214,9 +214,9 @@ class Improving(PairwisePlacer):
 
 @dataclass(frozen=True)
 class ImprovedRedistribution(Improving, CorrelationRedistribution):
-    """Redistributes unevenly loaded pairs, and then nodes that may be overloaded for a while.
+    """Redistributes unevenly loaded pairs, then nodes that may be overloaded temporarily.
 
-    Guarantee: a pair of nodes is changed by the second step only if its correlation grows.
+    Guarantee: the second step changes a pair of nodes only if its correlation grows.
 
     Example:
         >>> bursts = [[1.2, 0.2], [1.2, 0.2], [0.2, 1.2], [0.2, 1.2]]
@@ -233,9 +233,9 @@ class ImprovedRedistribution(Improving, CorrelationRedistribution):
 
 @dataclass(frozen=True)
 class ImprovedExchange(Improving, CorrelationExchange):
-    """Exchanges between unevenly loaded pairs, and then for nodes that may be overloaded for a while.
+    """Exchanges between unevenly loaded pairs, then for nodes that may be overloaded temporarily.
 
-    Guarantee: a pair of nodes is changed by the second step only if its correlation grows.
+    Guarantee: the second step changes a pair of nodes only if its correlation grows.
 
     Example:
         >>> bursts = [[1.2, 0.2], [1.2, 0.2], [0.2, 1.2], [0.2, 1.2]]

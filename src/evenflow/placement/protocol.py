@@ -1,4 +1,4 @@
-"""The one protocol of placement: how operators' loads went → which node each operator goes to.
+"""The protocol of placement: from operators' load series to a node for each operator.
 
 Paper: "Dynamic Load Distribution in the Borealis Stream Processor", §2. In its words: a load series is
 S = (s1, …, sk), E S is the average load, var S the load variance, and a plan maps operators to nodes.
@@ -24,15 +24,15 @@ NOWHERE = -1  #: the node of an operator that has none yet
 
 @dataclass(frozen=True)
 class Observed:
-    """What the statistics window has shown of every operator; one row per operator, in any order.
+    """The statistics of all operators; one row per operator, in any order.
 
     Parameters:
-        series: the k load samples of each, oldest first: processor time needed over time gone by, of
-            a node of capacity 1. Shape (operators, k).
-        node: where each operator is now; −1 for nowhere yet.
+        series: the last k load samples, oldest first: processor time over elapsed time, on a node of
+            capacity 1. Shape (operators, k).
+        node: the current node of each operator; −1 for none yet.
         movable: False for an operator that must stay where it is.
-        period: which round of statistics this is. Algorithms that draw at random draw by it, so that
-            the same statistics give the same proposal.
+        period: the number of this round of statistics. It seeds random algorithms, so that the same
+            statistics give the same proposal.
 
     Example:
         >>> seen = Observed.of([[0.1, 0.3], [0.3, 0.1], [0.2, 0.2]], node=[0, 0, 1])
@@ -59,12 +59,10 @@ class Observed:
         if rows and not (np.isfinite(self.series).all() and self.series.min() >= 0):
             raise InputError("loads must be finite and not negative")
         if rows and self.node.min() < NOWHERE:
-            raise InputError("node must be numbers of nodes from 0, or -1 for nowhere yet")
+            raise InputError("node must be the number of a node, from 0, or -1 for none yet")
         homeless = np.flatnonzero(~self.movable & (self.node < 0))
         if len(homeless):
-            raise InputError(
-                f"operator {homeless[0]} cannot be moved and has no node: say where it is"
-            )
+            raise InputError(f"operator {homeless[0]} cannot be moved and has no node; give it one")
 
     @classmethod
     def of(
@@ -74,7 +72,7 @@ class Observed:
         movable: npt.ArrayLike | None = None,
         period: int = 0,
     ) -> Observed:
-        """From anything like arrays. Operators are nowhere yet, and movable, unless given."""
+        """Build it from anything array-like. By default operators are movable and have no node."""
         loads = np.ascontiguousarray(series, np.float64)
         rows = len(loads)
         return cls(
@@ -93,7 +91,7 @@ class Observed:
         return loads
 
     def node_series(self, nodes: int, node: I32 | None = None) -> F64:
-        """X: the load series of each node, where operators are now or where `node` says."""
+        """X: the load series of each node, for the current nodes or those given."""
         where = self.node if node is None else node
         total = np.zeros((nodes, self.series.shape[1]))
         there = where >= 0
@@ -107,8 +105,8 @@ class Nodes:
 
     Parameters:
         count: n.
-        capacities: processor time that each gives in a unit of time; 1 each if not given. A node's
-            load is then judged by its part of the capacity.
+        capacities: processor time per unit of time of each node; 1 by default. Nodes are compared by
+            load over capacity.
 
     Example:
         >>> Nodes(2, (1.0, 4.0)).speeds().tolist()
@@ -132,8 +130,8 @@ class Nodes:
         return np.array(self.capacities, np.float64)
 
     def check(self, observed: Observed, from_scratch: bool) -> None:
-        """Refuse operators on nodes that are not there; and operators that are nowhere, unless the
-        algorithm places from scratch."""
+        """Refuse operators on unknown nodes, and operators without a node unless the algorithm places
+        from scratch."""
         if len(observed) and observed.node.max() >= self.count:
             raise InputError(
                 f"an operator is on node {observed.node.max()}, but there are {self.count} nodes, "
@@ -142,21 +140,21 @@ class Nodes:
         nowhere = np.flatnonzero(observed.node < 0)
         if not from_scratch and len(nowhere):
             raise InputError(
-                f"operator {nowhere[0]} is on no node, and a pair-wise algorithm only moves operators "
-                "from where they are; say where each one is, or take a global algorithm (cor-glb)"
+                f"operator {nowhere[0]} is on no node, and a pairwise algorithm only moves operators "
+                "between nodes; give each operator a node, or use a global algorithm (cor-glb)"
             )
 
 
 @dataclass(frozen=True)
 class Proposal:
-    """What an algorithm wants: a node for every operator, and what that means.
+    """A node for every operator, as an algorithm proposes it, and what that means.
 
     Parameters:
-        observed: what it was made from.
+        observed: the statistics.
         nodes: the machines.
-        node: where each operator goes.
-        algorithm: who made it.
-        told: more numbers about how it was found: rounds, pairs.
+        node: the proposed node of each operator.
+        algorithm: its name.
+        told: numbers about the search, such as rounds and pairs.
 
     Example:
         >>> seen = Observed.of([[0.2, 0.6], [0.6, 0.2]], node=[0, 1])
@@ -172,7 +170,7 @@ class Proposal:
     told: dict[str, Any] = field(default_factory=dict)
 
     def series(self) -> F64:
-        """X: the load series of each node over its capacity, had operators been there all the time."""
+        """X: the load series of each node over its capacity, under the proposal."""
         total = self.observed.node_series(len(self.nodes), self.node)
         return total / self.nodes.speeds()[:, None]
 
@@ -191,17 +189,17 @@ class Proposal:
         return average_correlation(self.series())
 
     def moved(self) -> Booleans:
-        """Which operators change their node, or get their first."""
+        """Which operators change their node, or get their first one."""
         moved: Booleans = self.node != self.observed.node
         return moved
 
     def load_moved(self) -> float:
-        """The average loads of all operators that leave a node, added up."""
+        """The total average load of all operators that leave a node."""
         leaving = self.moved() & (self.observed.node >= 0)
         return float(self.observed.loads()[leaving].sum())
 
     def reason(self) -> str:
-        """What it does, in words."""
+        """The effect, in words."""
         moved = int(self.moved().sum())
         if not moved:
             return "every operator stays where it is"
@@ -214,7 +212,7 @@ class Proposal:
 
 
 def average_correlation(series: F64) -> float:
-    """The average of ρ over all pairs of rows; 0 where there is no pair.
+    """The average of ρ over all pairs of rows; 0 if there is no pair.
 
     Example:
         >>> round(average_correlation(np.array([[1.0, 2.0], [2.0, 4.0], [2.0, 1.0]])), 6)
@@ -240,16 +238,16 @@ def least_variance(series: F64, nodes: int) -> float:
 
 @runtime_checkable
 class Placer(Protocol):
-    """Proposes moves; the caller decides. Frozen, picklable configuration and no state: the same
-    statistics and nodes give the same proposal, on every machine.
+    """Proposes moves; the caller decides. A placer is frozen, picklable and stateless: the same
+    statistics and nodes give the same proposal on every machine.
 
     Guarantee: a proposal has a node for every operator, and operators that are not movable stay.
     """
 
     name: ClassVar[str]  #: "cor-glb"
-    symbol: ClassVar[str]  #: the paper's own word, "COR-GLB"
-    from_scratch: ClassVar[bool]  #: whether it places all operators from scratch, wherever they are
+    symbol: ClassVar[str]  #: the paper's name, "COR-GLB"
+    from_scratch: ClassVar[bool]  #: whether it ignores where operators are now
 
     def propose(self, observed: Observed, nodes: Nodes) -> Proposal:
-        """Where each operator should go."""
+        """Propose a node for each operator."""
         ...

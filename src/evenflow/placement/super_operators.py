@@ -1,4 +1,4 @@
-"""Many tiny operators: an algorithm on super-operators of enough load each."""
+"""Many tiny operators: run an algorithm on super-operators of enough load each."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from evenflow.placement.protocol import I32, Nodes, Observed, Placer, Proposal
 
 @dataclass(frozen=True)
 class SuperOperators:
-    """An algorithm that sees small operators of one node as one, and moves them together.
+    """Runs an algorithm that treats the small operators of a node as one, and moves them together.
 
-    Movable operators of the same node with less than `least` load are put together, the smallest
-    first, until each group has at least that; what is left over joins the last group.
+    Movable operators of the same node with less load than `least` are grouped, the smallest first,
+    until each group has at least that load; the remainder joins the last group.
 
-    Guarantee: of each node's groups, none has less load than `least`, unless it is the only one.
-    Operators of a group go to the same node.
+    Guarantee: no group has less load than `least`, unless it is the only one of its node. Operators of
+    a group go to the same node.
 
     Parameters:
         placer: the algorithm.
-        least: the average load that is worth a thought of its own.
+        least: the average load below which operators are grouped.
 
     Example:
         >>> from evenflow.placement import make_placer
@@ -47,7 +47,7 @@ class SuperOperators:
         return self.placer.from_scratch
 
     def groups(self, observed: Observed) -> I64:
-        """The number of the group that each operator belongs to; most have one of their own."""
+        """The group of each operator; most operators have one of their own."""
         loads = observed.loads()
         small = observed.movable & (loads < self.least)
         leader: I64 = np.arange(len(observed))
@@ -62,13 +62,13 @@ class SuperOperators:
                 load += float(loads[row])
                 if load >= self.least:
                     before, load = group, 0.0
-            if load and before != group:  # too little is left over
+            if load and before != group:  # too little remains for a group
                 leader[leader == group] = before
         _, numbers = np.unique(leader, return_inverse=True)
         return numbers.astype(np.int64)
 
     def propose(self, observed: Observed, nodes: Nodes) -> Proposal:
-        """Where each operator should go."""
+        """Propose a node for each operator."""
         group = self.groups(observed)
         count = int(group.max()) + 1 if len(group) else 0
         series = np.zeros((count, observed.series.shape[1]))
@@ -77,5 +77,5 @@ class SuperOperators:
         node[group], movable[group] = observed.node, observed.movable
         found = self.placer.propose(Observed(series, node, movable, observed.period), nodes)
         where: I32 = found.node[group]
-        told = {**found.told, "super_operators": count}
-        return Proposal(observed, nodes, where, found.algorithm, told)
+        details = {**found.told, "super_operators": count}
+        return Proposal(observed, nodes, where, found.algorithm, details)
