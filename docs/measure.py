@@ -176,8 +176,8 @@ def simulation() -> str:
     return _shown(
         [command],
         _table(headings, rows),
-        f"The dearest length costs {answer['dearest_to_cheapest']:.2f} times as much per message as the "
-        f"cheapest. {_machine()}",
+        f"The dearest length costs {answer['dearest_to_cheapest']:.2f} times as much per message as "
+        f"the cheapest. {_machine()}",
     )
 
 
@@ -261,10 +261,10 @@ def q5() -> str:
     told = answer["parameters"]
     return _shown(
         [_Q5],
-        f"The window join of the continuous Q5 (scale factor {told['scale']:g}, {told['intervals']} "
+        f"The interval join of the continuous Q5 (scale factor {told['scale']:g}, {told['intervals']} "
         f"intervals of {told['batches']} micro-batches, {told['warm']} of which do not count) on "
-        f"{told['workers']} workers, {told['service'] * 1000:g} ms of service per pair; which orders are "
-        "hot changes with every interval.",
+        f"{told['workers']} workers, {told['service'] * 1000:g} ms of service per pair; which orders "
+        "are hot changes with every interval.",
         _table(list(answer["figures"][0]), rows),
     )
 
