@@ -25,7 +25,7 @@ def example():
 
 def test_q5_over_sliding_windows_is_sparks_own(spark, tmp_path, example):
     streams = example.make_streams(tmp_path, scale=0.002, intervals=4)
-    found = example.run_continuously(spark, streams, tmp_path, workers=3)
+    found = example.run_continuously(spark, streams, tmp_path, partitions=3)
     expected = example.run_at_once(spark, streams)
     assert example.answers(found) == example.answers(expected)
     assert len({row[0] for row in example.answers(found)}) > 1
