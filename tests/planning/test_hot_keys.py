@@ -317,5 +317,5 @@ def test_counts_that_do_not_fit_and_states_of_other_partitions_are_refused():
         policy.count(policy.start(), u64([1, 2]), np.array([1]))
     with pytest.raises(InputError, match="at least 0"):
         policy.count(policy.start(), u64([1]), np.array([-1]))
-    with pytest.raises(InputError, match="of 4 partitions, not of 5"):
+    with pytest.raises(InputError, match="has 4 partitions, not 5"):
         HotKeys(5).from_arrays(policy.to_arrays(policy.start()))

@@ -1,8 +1,8 @@
 """An Arrow array's buffers as NumPy arrays, without a copy.
 
-What makes reading buffers error-prone is handled here and nowhere else: a slice shares its parent's
-buffers and begins `offset` values in, in a bitmap even in the middle of a byte; a buffer that would
-be empty may be absent; a buffer that came from elsewhere may be unaligned.
+The pitfalls of reading buffers are handled here and nowhere else: a slice shares its parent's buffers
+and begins at `offset`, in a bitmap possibly in the middle of a byte; an empty buffer may be absent; a
+foreign buffer may be unaligned.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ Bytes = npt.NDArray[np.uint8]
 Flags = npt.NDArray[np.bool_]
 Places = npt.NDArray[np.int32] | npt.NDArray[np.int64]
 
-_LONGEST_INLINE = 12  # a view holds a value of up to so many bytes itself
+_LONGEST_INLINE = 12  # a view holds values of up to this many bytes inline
 _VIEW = np.dtype([("length", "<i4"), ("prefix", "<i4"), ("buffer", "<i4"), ("offset", "<i4")])
 
 
 def read_only(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """`values`, not to be written through the result.
+    """A read-only view of `values`.
 
-    To numba an array that can be written and one that cannot are two types. Kernels get all their
-    input read-only, so that each is compiled once and not once for every origin of its arrays.
+    To numba, writeable and read-only arrays are different types. Kernels get all their input read-only,
+    so that each is compiled only once.
     """
     values = values.view()
     values.flags.writeable = False
@@ -47,7 +47,7 @@ def _flags(bitmap: Any, first: int, count: int) -> Flags:
 
 
 def validity(array: pa.Array) -> Flags | None:
-    """True where a value is not null; None where there is no null (or no bitmap to say so).
+    """True where a value is not null; None if there are no nulls.
 
     Example:
         >>> validity(pa.array([1, None, 3]).slice(1)).tolist()
@@ -65,9 +65,9 @@ def booleans(array: pa.Array) -> Flags:
 
 
 def numbers(array: pa.Array, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-    """The values of an array of fixed width, seen as `dtype`; arbitrary where null.
+    """The values of a fixed-width array, viewed as `dtype`; arbitrary where null.
 
-    Where a value is several `dtype` wide, the result has one row a value.
+    If a value is several `dtype` wide, the result has one row per value.
 
     Example:
         >>> numbers(pa.array([3, 4, 5], pa.int16()).slice(1), np.int16).tolist()
@@ -79,8 +79,8 @@ def numbers(array: pa.Array, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
 
 
 def integers(array: pa.Array) -> npt.NDArray[Any]:
-    """The values of an array of integers (or of dates, times and the like, which are stored as
-    integers); arbitrary where null."""
+    """The values of an array of integers, or of dates and times, which are stored as integers;
+    arbitrary where null."""
     sign = "u" if pa.types.is_unsigned_integer(array.type) else "i"
     return numbers(array, f"{sign}{array.type.bit_width // 8}")
 
@@ -88,7 +88,7 @@ def integers(array: pa.Array) -> npt.NDArray[Any]:
 def byte_ranges(array: pa.Array) -> tuple[Bytes, Places, Places]:
     """(data, starts, ends): value i of a string or binary array is `data[starts[i]:ends[i]]`.
 
-    Any length where null. No byte is copied, but for view types, whose values lie in many buffers.
+    Arbitrary where null. Nothing is copied, except for view types, whose values lie in several buffers.
 
     Example:
         >>> data, starts, ends = byte_ranges(pa.array(["ab", "", "cde"]).slice(2))
@@ -114,18 +114,18 @@ def _whole(buffer: Any) -> Bytes:
 
 
 def _view_ranges(array: pa.Array) -> tuple[Bytes, Places, Places]:
-    """Short values lie in their views, long ones in the data buffers that the views name."""
+    """Short values lie in their views, long ones in the data buffers that the views refer to."""
     view_buffer, *data_buffers = array.buffers()[1:]
     views = _elements(view_buffer, _VIEW, array.offset, len(array))
     lengths = views["length"].astype(np.int64)
     valid = validity(array)
     if valid is not None:
-        lengths[~valid] = 0  # the view of a null may name a buffer that does not exist
+        lengths[~valid] = 0  # the view of a null may refer to a buffer that does not exist
     starts = np.arange(len(array)) * _VIEW.itemsize + 4
     is_long = lengths > _LONGEST_INLINE
     parts = [views.view(np.uint8)]
     if is_long.any():
-        # A slice may share the buffers of a table far larger than itself: only those named count.
+        # A slice may share the buffers of a far larger table: only those referred to are copied.
         named = np.flatnonzero(np.bincount(views["buffer"][is_long]))
         base = np.zeros(named[-1] + 1, np.int64)
         end = parts[0].size

@@ -1,16 +1,16 @@
-"""Phases II and III of mixed routing on arrays: who must leave a full worker, and where it goes.
+"""Phases II and III of mixed routing on arrays: which keys leave a full worker, and where they go.
 
-All sums are whole numbers (`Rows.scale`): nothing depends on the order of the rows. The twin of these
-kernels is `evenflow_lab.literal.planning`, the paper's pseudo-code word by word.
+All sums are whole numbers (`Rows.scale`), so nothing depends on the order of the rows. The literal twin
+of these kernels, the paper's pseudo-code line by line, is `evenflow_lab.literal.planning`.
 
-What makes them fast, besides orders that are sorted only as far as they are read:
+They are fast because orders are sorted only as far as they are read, and because:
 
-- Candidates are taken in the order of falling cost, and an exchange puts back smaller ones only. So
-  each key is placed at most once, and whoever was too costly to be exchanged once is so for ever.
+- Candidates are taken by descending cost, and an exchange puts back only smaller ones. So each key is
+  placed at most once, and a key that was once too costly for an exchange stays so.
 - "An exchangeable set exists" needs no search: it does if the keys of a worker that are at least as
-  costly as the candidate, `heavy`, leave room for it. Heavy keys are met once, in the order of cost.
+  costly as the candidate, `heavy`, leave room for it. Heavy keys are visited once, by cost.
 - A key of at most `light` always fits on the least loaded worker, so only the few that cost more (at
-  most N/θ of them) are ever looked at in that way.
+  most N/θ of them) need that check.
 """
 
 from typing import NamedTuple
@@ -29,13 +29,13 @@ class Crew(NamedTuple):
     Parameters:
         limit: Lmax of each, as a whole number like all work here.
         weight: its capacity: "least loaded" is by load over weight, then by number.
-        load: what it has now.
-        heavy: the part of it that cannot be exchanged any more.
+        load: its current load.
+        heavy: the part of it that can no longer be exchanged.
         ratio: load over weight.
-        tree: a tournament of the least ratio; `tree[1]` has won.
-        fixed_head: how far the order of keys that never move back has been read.
+        tree: a tournament tree by smallest ratio; `tree[1]` is the winner.
+        fixed_head: how far the order of keys at home has been read.
         loose_head: the same for the others.
-        tally: room for one number each, all 0.
+        tally: scratch space, one number per worker, all 0.
     """
 
     limit: np.ndarray
@@ -50,14 +50,14 @@ class Crew(NamedTuple):
 
 
 class Desk(NamedTuple):
-    """What one run writes.
+    """The output of one run.
 
     Parameters:
-        taken: how many keys of each row were taken from their worker.
+        taken: the number of keys of each row that were taken from their worker.
         candidate, candidate_cost: a heap, the costliest on top.
-        row, worker, amount: the moves: so many keys of that row go to that worker.
-        counters: how many candidates and moves there are, how many keys fitted nowhere, and how many
-            heavy keys have been met.
+        row, worker, amount: the moves: `amount` keys of the row go to the worker.
+        counters: the number of candidates, of moves, of keys that fit nowhere, and of heavy keys
+            visited so far.
     """
 
     taken: np.ndarray
@@ -82,7 +82,7 @@ def _count(rows, row):
 
 @kernel
 def total_work(rows):
-    """The work of all keys at this scale."""
+    """The total work at this scale."""
     total = np.int64(0)
     for row in range(len(rows.cost)):
         total += _work(rows, row) * _count(rows, row)
@@ -93,7 +93,7 @@ def total_work(rows):
 def priority_of(cost, state, by_cost, beta):
     """ψ: the cost itself, or γ = cost^β / state. Keys without cost come last, and without state first.
 
-    The usual powers are made of multiplications and roots, which are the same on every machine.
+    The usual powers use multiplications and roots, which give the same result on every machine.
     """
     if by_cost:
         return cost
@@ -110,8 +110,8 @@ def priority_of(cost, state, by_cost, beta):
 
 @kernel
 def survey(rows, place, home, light, loads, sizes):
-    """Of the rows at home: loads, and how many there are, of each worker; `sizes` then has the number
-    of rows away from home, and that of heavy ones anywhere."""
+    """Add up load and number of the rows at home, by worker; the last two entries of `sizes` are the
+    number of rows away from home and the number of heavy rows."""
     n = len(loads)
     for row in range(len(place)):
         d = place[row]
@@ -126,8 +126,8 @@ def survey(rows, place, home, light, loads, sizes):
 
 @kernel
 def deal_out(rows, state, place, home, light, by_cost, beta, order, ends, loose, heavy):
-    """Fill `order` by worker with the rows at home, `loose` with all others, and the one group of
-    `heavy` ones."""
+    """Fill `order` with the rows at home, by worker, `loose` with all others, and `heavy` with the
+    heavy ones."""
     n_loose = n_heavy = 0
     for row in range(len(place)):
         d, cost = place[row], rows.cost[row]
@@ -147,7 +147,7 @@ def deal_out(rows, state, place, home, light, by_cost, beta, order, ends, loose,
 
 @kernel
 def survey_loose(rows, place, loose, loads, sizes):
-    """Loads and number of the rows `loose` by worker."""
+    """Add up load and number of the rows `loose`, by worker."""
     for i in range(len(loose)):
         row = loose[i]
         loads[place[row]] += _work(rows, row) * _count(rows, row)
@@ -156,7 +156,7 @@ def survey_loose(rows, place, loose, loads, sizes):
 
 @kernel
 def deal_out_loose(rows, state, place, loose, by_cost, beta, order, ends):
-    """Fill `order` by worker with the rows `loose`."""
+    """Fill `order` with the rows `loose`, by worker."""
     for i in range(len(loose)):
         row = loose[i]
         at = ends[place[row]]
@@ -170,7 +170,7 @@ def deal_out_loose(rows, state, place, loose, by_cost, beta, order, ends):
 
 @inlined
 def _winner(crew, a, b):
-    """The less loaded of two workers, where −1 is nobody and a comes before b."""
+    """The less loaded of two workers; −1 is none, and `a` wins ties."""
     if b < 0 or (a >= 0 and crew.ratio[a] <= crew.ratio[b]):
         return a
     return b
@@ -243,8 +243,8 @@ def _pop(rows, desk):
 
 @inlined
 def _skip(rows, order, head, d, below):
-    """The place of the first row of the worker's order that is not read and costs less than `below`.
-    Costlier rows, and those without cost, are passed for good."""
+    """The place of the first unread row in the worker's order that costs less than `below`. Costlier
+    rows, and rows without cost, are skipped for good."""
     at = head[d]
     while at < order.start[d + 1]:
         settle(rows, order, d, at)
@@ -258,7 +258,7 @@ def _skip(rows, order, head, d, below):
 
 @kernel
 def _relieve(rows, fixed, loose, crew, desk, d, below, until):
-    """Make candidates of the worker's keys that cost less than `below`, by ψ, until its load is at
+    """Turn keys of the worker that cost less than `below` into candidates, by ψ, until its load is at
     most `until`."""
     while crew.load[d] > until:
         a = _skip(rows, fixed, crew.fixed_head, d, below)
@@ -288,7 +288,7 @@ def _relieve(rows, fixed, loose, crew, desk, d, below, until):
 
 @kernel
 def _meet_heavy(rows, heavy, place, crew, desk, cost):
-    """Count every key that costs at least `cost` as heavy, on its worker; candidates are counted when
+    """Count every key that costs at least `cost` as heavy on its worker; candidates are counted when
     they are placed."""
     at = desk.counters[MET]
     while at < len(heavy.row):
@@ -304,7 +304,7 @@ def _meet_heavy(rows, heavy, place, crew, desk, cost):
 
 @inlined
 def _choose(rows, fixed, loose, heavy, place, crew, desk, row, work):
-    """The worker for one key, with room made for it: line 4 to 8 of Algorithm 1."""
+    """Choose the worker for one key and make room for it: lines 4 to 8 of Algorithm 1."""
     d = crew.tree[1]
     if crew.load[d] + work <= crew.limit[d]:
         return d
@@ -356,8 +356,8 @@ def relieve_and_assign(rows, fixed, loose, heavy, place, crew, desk):
 
 @kernel
 def sum_up(rows, state, worker, home, place, moved_back, desk, n):
-    """How many more entries the table has after the moves than before them, and the bytes of state
-    that move off the n workers that stay; `taken` is emptied for the next run."""
+    """The change in the number of table entries, and the bytes of state that move off the n workers
+    that stay; resets `taken` for the next run."""
     entries, migrated = np.int64(0), 0.0
     for i in range(len(moved_back)):
         row = moved_back[i]

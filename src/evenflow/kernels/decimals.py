@@ -18,7 +18,7 @@ _LOW = np.uint64(0xFFFFFFFF)
 def _is_multiple_of_ten(limbs: U64, used: int) -> Any:
     if limbs[0] & _1:
         return False
-    # 2⁶⁴ leaves 1 when divided by 5, so a number leaves what the sum of its limbs leaves.
+    # 2⁶⁴ mod 5 is 1, so a number has the same remainder as the sum of its limbs.
     left = _0
     for j in range(used):
         left += limbs[j] % _5
@@ -40,10 +40,9 @@ def _divide_by_ten(limbs: U64, used: int) -> None:
 def hash_decimals(words: U64, scale: int, limbs: U64, hashes: U64) -> None:
     """Hash each row of `words`, a two's complement number whose lowest word comes first.
 
-    Trailing zeros are stripped and count into the scale; then the words of the magnitude up to the
-    highest that is not zero are chained, the scale and the sign being the seed. So the hash depends
-    on the value alone, not on the width, precision or scale in which it is stored. `limbs` is
-    scratch space, as long as a row.
+    Trailing zeros are stripped and added to the scale; then the words of the magnitude, up to the
+    highest non-zero one, are chained with scale and sign as the seed. So the hash depends only on the
+    value, not on the width, precision or scale of its type. `limbs` is scratch space, as long as a row.
     """
     n, width = words.shape
     for i in range(n):

@@ -34,19 +34,19 @@ def fingerprint(keys: pa.Array | pa.ChunkedArray | pa.RecordBatch | pa.Table) ->
 
     - strings and binary, of every layout: XXH64 of the bytes, seed 0;
     - integers: XXH64 of the number's eight bytes. Two integers below 2⁶³ never share a fingerprint;
-      from there on (uint64) the seed is 1, lest they meet the negative numbers of the same bits;
+      from there on (uint64) the seed is 1, to avoid the negative numbers with the same bits;
     - floating point: as float64, where −0.0 is 0.0 and every NaN is the same;
     - decimals: 1.50 is 1.5 in every width, precision and scale;
     - dates: date32 and date64 by their day;
     - timestamps, and likewise times and durations: by whole seconds and nanoseconds, so that all
       units agree; a time zone changes how an instant is shown, not which instant it is;
     - booleans;
-    - structs: the fingerprints of the fields, chained by XXH64 in their order; names do not count.
-      A table or a record batch is a struct of its columns, also if it has only one.
+    - structs: the fingerprints of the fields, chained by XXH64 in order; names are ignored.
+      A table or a record batch is a struct of its columns, even if it has only one.
 
-    Null is a key like others, with the fingerprint `NULL`; a struct whose fields are null is not a
-    null struct. An extension type is as what it is stored. Values of different kinds are not
-    comparable: 1 and 1.0 differ, while 0 and false are alike.
+    Null is a key like any other, with the fingerprint `NULL`; a struct whose fields are all null is not
+    a null struct. An extension type counts as its storage type. Values of different kinds are not
+    comparable: 1 and 1.0 differ, while 0 and false have the same fingerprint.
 
     Parameters:
         keys: one column of keys, or a table whose columns together are the key. Lists, maps and
@@ -62,7 +62,7 @@ def fingerprint(keys: pa.Array | pa.ChunkedArray | pa.RecordBatch | pa.Table) ->
     """
     if isinstance(keys, pa.RecordBatch | pa.Table):
         if not keys.num_columns:
-            raise InputError("a key needs at least one column, got a table without any")
+            raise InputError("a key needs at least one column, got a table without columns")
         return _chained(keys.columns, keys.num_rows)
     if not isinstance(keys, pa.Array | pa.ChunkedArray):
         raise InputError(
@@ -94,7 +94,7 @@ def _chained(columns: list[pa.Array | pa.ChunkedArray], n_rows: int) -> U64:
     return running
 
 
-# One function a kind: array → fingerprints, arbitrary where the array is null.
+# One function per kind: array → fingerprints, arbitrary where the array is null.
 
 
 def _of_words(words: U64) -> U64:
@@ -121,8 +121,8 @@ def _of_unsigned(array: pa.Array) -> U64:
 
 
 def _of_floats(array: pa.Array) -> U64:
-    with np.errstate(invalid="ignore"):  # a signalling NaN is a NaN like others
-        # + 0.0 turns −0.0 into 0.0 and leaves all else as it is.
+    with np.errstate(invalid="ignore"):  # a signalling NaN counts as NaN
+        # + 0.0 turns −0.0 into 0.0 and changes nothing else.
         values = numbers(array, f"f{array.type.bit_width // 8}").astype(np.float64) + 0.0
         values[np.isnan(values)] = np.nan
     return _of_words(values.view(np.uint64))
@@ -176,7 +176,7 @@ def _of_dictionary(array: pa.Array) -> U64:
     if len(array.dictionary) <= len(array):
         hashes = fingerprint(array.dictionary)
         return hashes[indices] if len(hashes) else np.zeros(len(array), np.uint64)
-    # A short slice of an array with a long dictionary: no need to hash what it does not name.
+    # A short slice of an array with a long dictionary: hash only the entries it uses.
     return fingerprint(array.dictionary.take(pa.array(indices)))
 
 
@@ -209,7 +209,7 @@ _KINDS: tuple[tuple[Callable[[pa.DataType], bool], Callable[[Any], U64]], ...] =
 
 
 def _hashing(type_: pa.DataType) -> Callable[[Any], U64]:
-    """The function of the type's kind; refuses a type that cannot be a key, however deep inside."""
+    """The function for the type's kind; rejects types that cannot be keys, at any depth."""
     for is_of_kind, hashing in _KINDS:
         if is_of_kind(type_):
             for part in _parts(type_):

@@ -2,7 +2,7 @@
 
 `table_keys` and `table_slots` have the same power-of-two length, at least four times the number of
 keys; a slot of `EMPTY` marks a free place. Linear probing; a deletion shifts its followers back, so
-there are no tombstones and a table that lives for ever does not slow down.
+there are no tombstones, and a long-lived table does not slow down.
 """
 
 import numpy as np
@@ -17,8 +17,8 @@ _ONE = np.uint64(1)
 def table_length(capacity: int) -> int:
     """The length of a table for `capacity` keys: the power of two that leaves three quarters free.
 
-    Half would do, but more keys would then not be in their first place, and each of those costs a
-    mispredicted branch.
+    Half would do, but fewer keys would then be in their first place, and each miss costs a mispredicted
+    branch.
     """
     return 1 << (4 * max(capacity, 1) - 1).bit_length()
 
@@ -31,17 +31,17 @@ def new_table(capacity: int) -> tuple[np.ndarray, np.ndarray]:
 
 @inlined
 def find(table_keys, table_slots, key):
-    """The place of `key`, or of the free place where it would go; `table_slots` tells which."""
+    """The place of `key`, or the free place where it would go; `table_slots` shows which."""
     return find_hashed(table_keys, table_slots, key, mix(key))
 
 
 @inlined
 def find_hashed(table_keys, table_slots, key, word):
-    """As `find`, by a hash of the key that the caller has anyway. One table, one hash; `remove` is
-    for tables that `find` fills.
+    """Like `find`, with a hash of the key that the caller already has. Use one hash per table; `remove`
+    works only for tables that `find` fills.
 
-    The key is compared first, for most look-ups find it. A free place may hold an old key that is
-    equal: then that is the place where it would go.
+    The key is compared first, because most lookups succeed. A free place may hold an equal old key:
+    then that is the place where it would go.
     """
     mask = np.uint64(len(table_keys) - 1)
     place = word & mask
@@ -52,7 +52,7 @@ def find_hashed(table_keys, table_slots, key, word):
 
 @kernel
 def remove(table_keys, table_slots, key):
-    """Take `key` out (nothing happens where it is absent)."""
+    """Remove `key`, if it is present."""
     mask = np.uint64(len(table_keys) - 1)
     hole = find(table_keys, table_slots, key)
     if table_slots[hole] == EMPTY:
@@ -63,7 +63,7 @@ def remove(table_keys, table_slots, key):
         if table_slots[place] == EMPTY:
             break
         home = mix(table_keys[place]) & mask
-        # Only an entry whose home does not lie between the hole and itself may fill the hole.
+        # Only an entry whose home is not between the hole and itself may fill the hole.
         if ((place - home) & mask) >= ((place - hole) & mask):
             table_keys[hole] = table_keys[place]
             table_slots[hole] = table_slots[place]

@@ -34,8 +34,8 @@ def _sources_digest() -> str:
 
 @cache
 def cache_directory() -> Path | None:
-    """Where compiled code lies: `EVENFLOW_CACHE_DIR`, else the user's cache, else the temporary
-    directory; None where none of them can be written (kernels then compile in every process)."""
+    """The directory for compiled code: `EVENFLOW_CACHE_DIR`, else the user's cache, else the temporary
+    directory; None if none is writeable (kernels then compile in every process)."""
     user = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     temporary = os.path.join(tempfile.gettempdir(), f"evenflow-{os.getuid()}")
     for base in (os.environ.get("EVENFLOW_CACHE_DIR"), os.path.join(user, "evenflow"), temporary):
@@ -53,8 +53,8 @@ def cache_directory() -> Path | None:
 
 def _compiled(function: Callable[..., Any], **flags: bool) -> Any:
     directory = cache_directory()
-    # Numba reads this setting once, when a function is decorated. It is put back at once, so that a
-    # user's own numba functions keep their own cache.
+    # Numba reads this setting when a function is decorated. It is restored at once, so that a user's
+    # own numba functions keep their own cache.
     before = numba.config.CACHE_DIR
     numba.config.CACHE_DIR = "" if directory is None else str(directory)
     try:
@@ -71,9 +71,9 @@ def kernel(function: Callable[..., Any]) -> Any:
     No fast-math: results must not depend on the machine's vector width. Division follows NumPy (no
     check for zero in the loop): the public function around a kernel checks its input.
 
-    A kernel does not allocate: it fills arrays that it is given. That lets reference counting be
-    switched off (`_nrt=False`), which otherwise costs several times the work itself in loops that
-    hand arrays to other kernels (docs/decisions/0001).
+    A kernel does not allocate; it fills the arrays it is given. So reference counting can be switched
+    off (`_nrt=False`), which otherwise costs several times the work itself in loops that pass arrays to
+    other kernels (docs/decisions/0001).
     """
     return _compiled(function)
 

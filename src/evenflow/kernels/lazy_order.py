@@ -1,12 +1,11 @@
-"""Groups of rows, each sorted only as far as somebody reads it: incremental quicksort.
+"""Groups of rows, each sorted only as far as it is read: incremental quicksort.
 
-Who wants the few most urgent of a million rows should not wait until all are sorted. Quicksort works
-from the front here and stops when the place that is asked for is settled; where it stopped is kept, as
-`cuts`: what lies before a cut comes before what lies after it. Reading the first m of n rows takes
-O(n + m log m), and reading them again nothing.
+Quicksort works from the front and stops once the requested place is settled. It keeps its partition
+points as `cuts`: rows before a cut come before rows after it. Reading the first m of n rows takes
+O(n + m log m); reading them again is free.
 
-Rows come in the order of their priority, the highest first; on a tie the costlier one, then the one
-with the smaller key. Keys differ, so the order does not depend on where a row stood.
+Rows are ordered by priority, highest first; ties go to the costlier row, then to the smaller key. Keys
+are distinct, so the order does not depend on the input order.
 """
 
 from typing import NamedTuple
@@ -15,19 +14,19 @@ import numpy as np
 
 from evenflow.kernels.jit import inlined, kernel
 
-_CUTS = 64  # more than quicksort with medians of three needs; beyond them a part is sorted at once
+_CUTS = 64  # more than median-of-three quicksort needs; beyond them a part is sorted at once
 _SHORT = 24  # rows that are sorted by insertion
 
 
 class Rows(NamedTuple):
-    """What is known of each row.
+    """The columns of each row.
 
     Parameters:
         cost: of one of its keys.
-        key: its fingerprint, or any number that no other row has.
-        keys_alike: how many of them it stands for; an empty array if each is one key.
-        scale: a power of two: costs are added up as whole numbers of 1/scale, so that no sum depends
-            on the order in which it is made.
+        key: its fingerprint, or any distinct number.
+        keys_alike: the number of identical keys in the row; an empty array if each row is one key.
+        scale: a power of two: costs are added up as whole multiples of 1/scale, so that sums do not
+            depend on the order of addition.
     """
 
     cost: np.ndarray
@@ -48,7 +47,7 @@ class Order(NamedTuple):
 
 
 def new_order(sizes: np.ndarray) -> Order:
-    """Room for groups of these sizes; `priority` and `row` are to be filled."""
+    """An order with groups of these sizes; the caller fills `priority` and `row`."""
     start = np.zeros(len(sizes) + 1, np.int64)
     np.cumsum(sizes, out=start[1:])
     return Order(
@@ -78,7 +77,7 @@ def _at_before(rows, order, i, j):
 
 @kernel
 def _sort(rows, order, low, high):
-    """Sort a part whole, by Shell's method: no memory, no bad worst case."""
+    """Sort a part completely with Shellsort: no memory, no bad worst case."""
     gap = 1
     while gap < (high - low) // 3 and high - low > _SHORT:
         gap = 3 * gap + 1
@@ -98,7 +97,7 @@ def _sort(rows, order, low, high):
 
 @kernel
 def _cut(rows, order, low, high):
-    """Part the rows around the median of three of them; where the second part begins."""
+    """Partition the rows around a median of three; return where the second part begins."""
     first, middle, last = low, (low + high) // 2, high - 1
     if _at_before(rows, order, middle, first):
         first, middle = middle, first
@@ -121,7 +120,7 @@ def _cut(rows, order, low, high):
 
 @kernel
 def settle(rows, order, group, place):
-    """Make sure that the row at `place`, in that group, is the one that belongs there."""
+    """Sort the group far enough that the row at `place` is final."""
     while order.done[group] <= place:
         low, depth = order.done[group], order.depth[group]
         high = order.cuts[group, depth - 1] if depth else order.start[group + 1]

@@ -1,11 +1,10 @@
 """One 64-bit key, many independent workers: the hash functions F₁, F₂, … of the papers.
 
-A key is mixed once with the seed; the two halves of the mixed word give two independent choices,
-and every further pair of choices costs one more mix. All sources that share a seed share the
-functions.
+A key is mixed once with the seed; the two halves of the mixed word give two independent choices, and
+every further pair of choices costs one more mix. Sources that share a seed share the functions.
 
-Schemes that split keys choose among these. Who *owns* a key is another question, with one answer for
-schemes, state and Spark: `model.owners`.
+Schemes that split keys use these. The *owner* of a key is the same for schemes, state and Spark:
+`model.owners`.
 """
 
 import numpy as np
@@ -21,7 +20,7 @@ _ONE = np.uint64(1)
 
 @inlined
 def mix(word):
-    """A bijection of 64-bit words whose every output bit depends on every input bit."""
+    """A bijection of 64-bit words; every output bit depends on every input bit."""
     word ^= word >> _HALF
     word *= MULTIPLIER
     word ^= word >> _HALF

@@ -1,6 +1,6 @@
-"""A table without collisions: every one of its keys is found at the first look.
+"""A table without collisions: every key is found at the first probe.
 
-Hash and displace: keys fall into small buckets, and every bucket has a shift that takes its keys to
+Hash and displace: keys fall into small buckets, and every bucket has a shift that sends its keys to
 free places, larger buckets first (Belazzougui, Botelho, Dietzfelbinger, "Hash, displace, and compress",
 §2).
 """
@@ -26,7 +26,7 @@ _TRIES = 64
 
 
 class PerfectHash(NamedTuple):
-    """Where the keys of one table are.
+    """The places of the keys of one table.
 
     The place of a key is `(word + shift[word >> (64 − log₂ buckets)] · (word >> 32 | 1)) mod places`,
     with the word of `owner_words(key, seed)`; buckets and places are powers of two.
@@ -42,7 +42,7 @@ class PerfectHash(NamedTuple):
 
 
 def perfect_hash(keys: U64) -> PerfectHash:
-    """A table for keys, all different.
+    """Build a table for distinct keys.
 
     Guarantee: no two keys share a place, at least half of the places are free, and the same keys give
     the same table.
@@ -62,7 +62,7 @@ def perfect_hash(keys: U64) -> PerfectHash:
         order = np.lexsort((bucket, -sizes[bucket]))
         if _filled(word[order], bucket[order], np.zeros(places, np.bool_), shift, place, order):
             return PerfectHash(seed, shift, place)
-    raise InputError("a table of keys needs keys that are all different")
+    raise InputError("a perfect hash needs distinct keys")
 
 
 @kernel

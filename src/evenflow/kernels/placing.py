@@ -1,14 +1,14 @@
 """Operators on nodes, on arrays: the steps of placement by load correlation.
 
-Series are kept less their mean ("centred"), so that a covariance is a product of series and a node's
-series is the sum of those of its operators, kept up to date by one addition for each move. Average
-loads are whole numbers: their sums do not depend on the order of moves. Scores and correlations are
-compared as whole billionths: operators of one chain have the same correlations but for rounding, and
-rounding must not decide. Ties go to the larger load, then to the smaller row or node.
+Series are stored less their mean ("centred"), so that a covariance is a product of series and a node's
+series is the sum of its operators' series, updated by one addition per move. Average loads are whole
+numbers, so their sums do not depend on the order of moves. Scores and correlations are compared as
+whole billionths: operators of one chain have the same correlations up to rounding, and rounding must
+not decide. Ties go to the larger load, then to the smaller row or node.
 
-The twin of these kernels is `evenflow_lab.literal.placement`, the paper's words taken one by one.
+The literal twin of these kernels is `evenflow_lab.literal.placement`.
 
-This file has two nodes, `placing_all.py` all of them.
+This file handles two nodes, `placing_all.py` all of them.
 """
 
 from typing import NamedTuple
@@ -21,14 +21,14 @@ BILLION = 1_000_000_000
 
 
 class Operators(NamedTuple):
-    """What does not change.
+    """What is fixed during a placement.
 
     Parameters:
         centred: each load series less its mean, (operators, k).
         direction: the same, of length 1; zeros for a constant load.
         work: the average load as a whole number.
         movable: whether it may move.
-        limit: a sum of squares up to which a series is a constant one.
+        limit: a series with at most this sum of squares counts as constant.
     """
 
     centred: np.ndarray
@@ -46,7 +46,7 @@ class Sites(NamedTuple):
         direction: the same, of length 1; zeros where it is constant.
         work: the sum of their average loads.
         speed: the node's capacity.
-        first, following: the operators of each node as a chain that ends with −1, in no order.
+        first, following: the operators of each node as a linked list that ends with −1, in no order.
         where: the node of each operator.
     """
 
@@ -60,13 +60,13 @@ class Sites(NamedTuple):
 
 
 class Pair(NamedTuple):
-    """Two nodes on a bench of their own, where moves can be tried.
+    """A workbench with two nodes, where moves can be tried.
 
     Parameters:
         row: all operators of the two.
-        side: on which of the two each is, 0 or 1; −1 while it is on neither.
+        side: the node of each operator, 0 or 1; −1 while it is on neither.
         series, work, speed: as in `Sites`, for the two.
-        aim: room for one series.
+        aim: scratch space for one series.
     """
 
     row: np.ndarray
@@ -83,20 +83,27 @@ def in_billionths(value):
 
 
 @inlined
-def is_better(value, work, row, best_value, best_work, best_row):
-    if value != best_value:
-        return value > best_value
-    if work != best_work:
-        return work > best_work
-    return row < best_row
+def is_better(operators, value, row, best_value, best_row):
+    """Whether an operator with this value comes before the best so far; −1 is none so far."""
+    if best_row < 0 or value != best_value:
+        return best_row < 0 or value > best_value
+    work, best_work = operators.work[row], operators.work[best_row]
+    return work > best_work or (work == best_work and row < best_row)
+
+
+@inlined
+def product(a, b):
+    """The scalar product of two series."""
+    dot = 0.0
+    for t in range(len(a)):
+        dot += a[t] * b[t]
+    return dot
 
 
 @inlined
 def to_unit(series, limit, out):
-    """`series` at length 1, zeros if it is constant."""
-    squared = 0.0
-    for t in range(len(series)):
-        squared += series[t] * series[t]
+    """Scale `series` to length 1; zeros if it is constant."""
+    squared = product(series, series)
     length = np.sqrt(squared)
     for t in range(len(series)):
         out[t] = series[t] / length if squared > limit else 0.0
@@ -104,7 +111,7 @@ def to_unit(series, limit, out):
 
 @inlined
 def _against(operators, row, series, without):
-    """ρ(o, N) with a node's series; without the operator's own part where it is in it."""
+    """ρ(o, N) with a node's series, without the operator's own part if it is on the node."""
     dot = squared = 0.0
     for t in range(len(series)):
         value = series[t]
@@ -120,7 +127,7 @@ def _against(operators, row, series, without):
 
 @kernel
 def gather(sites, a, b, pair):
-    """Put nodes a and b on the bench; how many operators they have."""
+    """Put nodes a and b on the bench; return the number of their operators."""
     count = 0
     for side in range(2):
         node = a if side == 0 else b
@@ -137,7 +144,7 @@ def gather(sites, a, b, pair):
 
 @kernel
 def commit(operators, sites, a, b, pair, count):
-    """Make what is on the bench the nodes' own."""
+    """Copy the bench back to the nodes."""
     for side in range(2):
         node = a if side == 0 else b
         sites.first[node] = -1
@@ -154,7 +161,7 @@ def commit(operators, sites, a, b, pair, count):
 
 @inlined
 def _put(operators, pair, i, side):
-    """Operator i, which is on neither node, goes to this one."""
+    """Put operator i, which is on neither node, on this one."""
     row = pair.row[i]
     pair.side[i] = side
     pair.work[side] += operators.work[row]
@@ -188,8 +195,8 @@ def _score(operators, pair, i, here):
 
 @kernel
 def one_way(operators, pair, count, rank):
-    """Move operators from the more to the less loaded node, best first, while they are less than what
-    evens the two. The best has the largest score; or, if there are ranks, the smallest of those."""
+    """Move operators from the more to the less loaded node, best first, without overshooting the even
+    split. The best has the largest score or, if there are ranks, the smallest rank."""
     here = _fuller(pair)
     there = 1 - here
     room = (pair.work[here] * pair.speed[there] - pair.work[there] * pair.speed[here]) / (
@@ -197,7 +204,7 @@ def one_way(operators, pair, count, rank):
     )
     selected = np.int64(0)
     while True:
-        best, best_value = -1, np.int64(0)
+        best, best_row, best_value = -1, -1, np.int64(0)
         for i in range(count):
             row = pair.row[i]
             work = operators.work[row]
@@ -206,21 +213,19 @@ def one_way(operators, pair, count, rank):
             if selected + work >= room:
                 continue
             value = -rank[row] if len(rank) else _score(operators, pair, i, here)
-            if best < 0 or is_better(
-                value, work, row, best_value, operators.work[pair.row[best]], pair.row[best]
-            ):
-                best, best_value = i, value
+            if is_better(operators, value, row, best_value, best_row):
+                best, best_row, best_value = i, row, value
         if best < 0:
             return
         _take(operators, pair, best)
         _put(operators, pair, best, there)
-        selected += operators.work[pair.row[best]]
+        selected += operators.work[best_row]
 
 
 @kernel
 def redistribute(operators, pair, count, rank):
-    """Empty both nodes of what is movable; then the less loaded gets the operator with the largest
-    score, again and again; then `one_way`."""
+    """Remove all movable operators from both nodes; then repeatedly give the less loaded node the
+    operator with the largest score; then `one_way`."""
     left = 0
     for side in range(2):
         pair.work[side] = 0
@@ -235,66 +240,44 @@ def redistribute(operators, pair, count, rank):
     for _ in range(left):
         there = 1 - _fuller(pair)
         _aim(operators, pair, there)
-        best, best_value = -1, np.int64(0)
+        best, best_row, best_value = -1, -1, np.int64(0)
         for i in range(count):
             if pair.side[i] >= 0:
                 continue
             row = pair.row[i]
-            dot = 0.0
-            for t in range(len(pair.aim)):
-                dot += operators.direction[row, t] * pair.aim[t]
-            value = in_billionths(dot / 2)
-            if best < 0 or is_better(
-                value,
-                operators.work[row],
-                row,
-                best_value,
-                operators.work[pair.row[best]],
-                pair.row[best],
-            ):
-                best, best_value = i, value
+            value = in_billionths(product(operators.direction[row], pair.aim) / 2)
+            if is_better(operators, value, row, best_value, best_row):
+                best, best_row, best_value = i, row, value
         _put(operators, pair, best, there)
     one_way(operators, pair, count, rank)
 
 
 @inlined
 def _aim(operators, pair, there):
-    """The direction that scores with respect to this node are products with."""
-    here_squared = there_squared = 0.0
+    """The direction whose product with an operator's direction is its score for this node."""
+    own, other = pair.series[there], pair.series[1 - there]
+    own_squared, other_squared = product(own, own), product(other, other)
+    own_scale = 1.0 / np.sqrt(own_squared) if own_squared > operators.limit else 0.0
+    other_scale = 1.0 / np.sqrt(other_squared) if other_squared > operators.limit else 0.0
     for t in range(len(pair.aim)):
-        here_squared += pair.series[1 - there, t] ** 2
-        there_squared += pair.series[there, t] ** 2
-    here = 1.0 / np.sqrt(here_squared) if here_squared > operators.limit else 0.0
-    own = 1.0 / np.sqrt(there_squared) if there_squared > operators.limit else 0.0
-    for t in range(len(pair.aim)):
-        pair.aim[t] = pair.series[1 - there, t] * here - pair.series[there, t] * own
+        pair.aim[t] = other[t] * other_scale - own[t] * own_scale
 
 
 @kernel
 def exchange(operators, pair, count, rank, least):
-    """`one_way`; then the more loaded node gives away its operator with the largest score, if that is
-    above `least` billionths, again and again; then `one_way`."""
+    """`one_way`; then repeatedly move the operator with the largest score off the more loaded node, as
+    long as the score is above `least` billionths; then `one_way`."""
     one_way(operators, pair, count, rank)
     for _ in range(count):
         here = _fuller(pair)
-        best, best_value = -1, np.int64(0)
+        best, best_row, best_value = -1, -1, np.int64(0)
         for i in range(count):
             row = pair.row[i]
             if pair.side[i] != here or not operators.movable[row]:
                 continue
             value = _score(operators, pair, i, here)
-            if value > least and (
-                best < 0
-                or is_better(
-                    value,
-                    operators.work[row],
-                    row,
-                    best_value,
-                    operators.work[pair.row[best]],
-                    pair.row[best],
-                )
-            ):
-                best, best_value = i, value
+            if value > least and is_better(operators, value, row, best_value, best_row):
+                best, best_row, best_value = i, row, value
         if best < 0:
             break
         _take(operators, pair, best)
@@ -305,20 +288,14 @@ def exchange(operators, pair, count, rank, least):
 @kernel
 def bench_correlation(operators, pair):
     """ρ12 of the two nodes on the bench, in billionths."""
-    dot = first = second = 0.0
-    for t in range(pair.series.shape[1]):
-        dot += pair.series[0, t] * pair.series[1, t]
-        first += pair.series[0, t] ** 2
-        second += pair.series[1, t] ** 2
+    a, b = pair.series[0], pair.series[1]
+    first, second = product(a, a), product(b, b)
     if first <= operators.limit or second <= operators.limit:
         return np.int64(0)
-    return in_billionths(dot / np.sqrt(first) / np.sqrt(second))
+    return in_billionths(product(a, b) / np.sqrt(first) / np.sqrt(second))
 
 
 @kernel
 def node_correlation(sites, a, b):
     """ρab in billionths."""
-    dot = 0.0
-    for t in range(sites.direction.shape[1]):
-        dot += sites.direction[a, t] * sites.direction[b, t]
-    return in_billionths(dot)
+    return in_billionths(product(sites.direction[a], sites.direction[b]))

@@ -1,11 +1,11 @@
 """All nodes at once, on arrays: the greedy assignment of operators and the correlation improvement.
 
-What makes them fast, besides being compiled: the score of an operator with respect to a node is its
-direction times (the average of all nodes' directions − that of the node), so that n correlations are
-one product of k numbers; and the pair with the least correlation is looked up in the least of each row,
-of which a change of two nodes makes only few out of date.
+Two things make these kernels fast, besides compilation. The score of an operator for a node is its
+direction times (the average of all nodes' directions − that of the node), so n correlations take one
+product of k numbers. And the pair with the least correlation is found through the minimum of each row;
+a change of two nodes invalidates only few of these.
 
-The twin of these kernels is `evenflow_lab.literal.placement`.
+The literal twin of these kernels is `evenflow_lab.literal.placement`.
 """
 
 import numpy as np
@@ -19,6 +19,7 @@ from evenflow.kernels.placing import (
     in_billionths,
     is_better,
     node_correlation,
+    product,
     redistribute,
     to_unit,
 )
@@ -29,7 +30,7 @@ ADOPTED, TRIED, PAIRS_SUM = range(3)  # `counters` of `improve`
 
 @inlined
 def _settle(operators, sites, row, node):
-    """An operator that is nowhere goes to a node."""
+    """Put an unplaced operator on a node."""
     sites.where[row] = node
     sites.following[row] = sites.first[node]
     sites.first[node] = row
@@ -40,7 +41,7 @@ def _settle(operators, sites, row, node):
 
 @kernel
 def fill(operators, sites):
-    """The nodes' chains, loads and series, from where operators are."""
+    """Compute the nodes' lists, loads and series from the operators' places."""
     for node in range(len(sites.first)):
         sites.first[node] = -1
     for row in range(len(sites.where)):
@@ -61,8 +62,8 @@ def _idlest(sites):
 
 @kernel
 def assign_by_score(operators, sites, left, together, aim):
-    """The least loaded node gets, of the operators `left`, the one with the largest score with respect
-    to it, until none is left. `together` and `aim` are room for one series each."""
+    """Repeatedly give the least loaded node the operator with the largest score for it, of those in
+    `left`, until none is left. `together` and `aim` are scratch space for one series each."""
     n, k = sites.series.shape
     for t in range(k):
         together[t] = 0.0
@@ -72,25 +73,13 @@ def assign_by_score(operators, sites, left, together, aim):
         there = _idlest(sites)
         for t in range(k):
             aim[t] = together[t] / n - sites.direction[there, t]
-        best, best_value = 0, np.int64(0)
+        best, best_row, best_value = 0, -1, np.int64(0)
         for i in range(count):
-            row = left[i]
-            dot = 0.0
-            for t in range(k):
-                dot += operators.direction[row, t] * aim[t]
-            value = in_billionths(dot)
-            if i == 0 or is_better(
-                value,
-                operators.work[row],
-                row,
-                best_value,
-                operators.work[left[best]],
-                left[best],
-            ):
-                best, best_value = i, value
-        row = left[best]
+            value = in_billionths(product(operators.direction[left[i]], aim))
+            if is_better(operators, value, left[i], best_value, best_row):
+                best, best_row, best_value = i, left[i], value
         left[best] = left[count - 1]
-        _settle(operators, sites, row, there)
+        _settle(operators, sites, best_row, there)
         for t in range(k):
             together[t] -= sites.direction[there, t]
         to_unit(sites.series[there], operators.limit, sites.direction[there])
@@ -100,7 +89,7 @@ def assign_by_score(operators, sites, left, together, aim):
 
 @kernel
 def assign_in_order(operators, sites, order):
-    """Each operator in turn goes to the least loaded node."""
+    """Put each operator in turn on the least loaded node."""
     for i in range(len(order)):
         _settle(operators, sites, order[i], _idlest(sites))
     for node in range(len(sites.first)):
@@ -109,7 +98,7 @@ def assign_in_order(operators, sites, order):
 
 @inlined
 def _look_along(correlation, taken, least, least_at, node):
-    """The least correlation of the row that is not remembered."""
+    """Find the least correlation in the row among pairs that were not tried."""
     least[node], least_at[node] = _NONE, -1
     for other in range(node + 1, len(least)):
         if not taken[node, other] and correlation[node, other] < least[node]:
@@ -118,7 +107,7 @@ def _look_along(correlation, taken, least, least_at, node):
 
 @inlined
 def _renew(sites, correlation, taken, node, counters):
-    """The correlations of a node that has changed; its pairs are forgotten."""
+    """Recompute the correlations of a node that has changed; its pairs count as untried."""
     for other in range(len(sites.first)):
         if other == node:
             continue
@@ -131,11 +120,11 @@ def _renew(sites, correlation, taken, node, counters):
 
 @kernel
 def improve(operators, sites, pair, rank, threshold, correlation, taken, least, least_at, counters):
-    """While the average correlation of all pairs is not above `threshold` billionths: redistribute the
-    pair with the least correlation that is not remembered, and keep that if its correlation grows.
+    """While the average correlation of all pairs is at most `threshold` billionths, redistribute the
+    untried pair with the least correlation, and keep the result if its correlation grows.
 
-    `correlation` and `taken` are room for a number and a mark for each pair of nodes, zeroed; `least`
-    and `least_at` for the least of each row.
+    `correlation` and `taken` hold a number and a mark for each pair of nodes, zeroed; `least` and
+    `least_at` the minimum of each row.
     """
     n = len(sites.first)
     pairs = n * (n - 1) // 2

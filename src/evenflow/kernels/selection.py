@@ -1,18 +1,18 @@
-"""Who has least: among two, among a set, among all.
+"""The least loaded worker: of two, of a set, of all.
 
-Loads only grow, by one. `levels` keeps, for each of the 64 loads from the least one up, the set of
-workers that have at most that load, as bits, 64 workers a word: a message takes one bit out of one
-set. The least loaded workers of all are then the lowest level, and the least loaded of a set of
-candidates are what it has in common with the first level that it has anything in common with. Both
-take a few nanoseconds, whatever the number of workers.
+Loads only grow, by one. For each of the 64 loads from the smallest up, `levels` keeps the set of
+workers with at most that load, as bits, 64 workers per word: a message removes one bit from one set.
+The least loaded workers of all are the lowest level; the least loaded of a set of candidates are its
+intersection with the first level that it intersects. Both take a few nanoseconds, whatever the number
+of workers.
 
 `levels` is one flat array of 64 rows, each padded to a power of two of words; the set for load L is
 row `L mod 64`. A "place" is a word of a level, numbered as if there were a row for every load: places
 only grow as loads do, and the word is at the place modulo the length of `levels`.
 
-`board` is an int64 array: [least load of all, cursor, whether a load has been above the levels, first
-place that has anybody]. Among all, ties go to the first worker at or after the cursor, cyclically; a
-scheme sets the cursor by source when it starts, so that many sources do not all begin with worker 0.
+`board` is an int64 array: [smallest load, cursor, whether a load has been above the levels, first
+non-empty place]. Among all workers, ties go to the first one at or after the cursor, cyclically; a
+scheme sets the cursor by source when it starts, so that sources do not all begin with worker 0.
 """
 
 import numpy as np
@@ -29,12 +29,12 @@ _BIT = np.uint64(63)
 
 
 def words_for(n: int) -> int:
-    """How many words a set of n workers takes: a power of two."""
+    """The number of words for a set of n workers: a power of two."""
     return 1 << ((n + 63) // 64 - 1).bit_length()
 
 
 def new_board(loads: np.ndarray, first: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """(board, levels) of these loads, with the cursor on worker `first`."""
+    """(board, levels) for these loads, with the cursor on worker `first`."""
     board = np.array([0, first, 0, 0], np.int64)
     levels = np.zeros(LEVELS * words_for(len(loads)), np.uint64)
     look_at_all(loads, board, levels)
@@ -60,7 +60,7 @@ def _word_at(levels, place):
 
 @kernel
 def look_at_all(loads, board, levels):
-    """Make board and levels true from the loads alone."""
+    """Rebuild board and levels from the loads."""
     least = loads[0]
     for w in range(1, len(loads)):
         least = min(least, loads[w])
@@ -83,7 +83,7 @@ def look_at_all(loads, board, levels):
 
 @kernel
 def _raise_first(loads, board, levels):
-    """Go up to the first place that has somebody."""
+    """Advance to the first non-empty place."""
     place, words = np.uint64(board[FIRST]), np.uint64(len(levels)) >> _WORD
     while levels[_word_at(levels, place)] == _NONE:
         place += _ONE
@@ -91,7 +91,7 @@ def _raise_first(loads, board, levels):
             if board[OVERFLOWN]:
                 look_at_all(loads, board, levels)
                 return
-            # The row below is now that of the load next above the levels: nobody has more.
+            # The row below now stands for the load just above the levels: no worker has more.
             _fill(levels, _word_at(levels, place - words), len(loads))
             board[LEAST] += 1
     board[FIRST] = place
@@ -108,18 +108,18 @@ def _fill(levels, first, n):
 
 @inlined
 def _leave(loads, board, levels, place, bit):
-    """Take a worker, the one of `bit` in the word at `place`, out of the level that it has left."""
+    """Remove a worker, the `bit` in the word at `place`, from the level that it has left."""
     left = levels[_word_at(levels, place)] ^ bit
     levels[_word_at(levels, place)] = left
-    # Whether this is the first place is as good as random: asking that here, too, would cost more than
-    # a few calls in vain.
+    # Whether this is the first place is unpredictable: a check here would cost more than a few
+    # unnecessary calls.
     if left == _NONE:
         _raise_first(loads, board, levels)
 
 
 @inlined
 def note_increment(loads, board, levels, w):
-    """Keep board and levels true after the load of worker `w` (uint64) has grown by one."""
+    """Update board and levels after the load of worker `w` (uint64) has grown by one."""
     before = loads[w] - 1
     if before < board[LEAST] + LEVELS:
         place = _first_place(levels, before) + (w >> _WORD)
@@ -130,7 +130,7 @@ def note_increment(loads, board, levels, w):
 
 @inlined
 def take_least_of_all(loads, board, levels):
-    """Add one to the first worker at or after the cursor with the least load of all, and return it."""
+    """Add one to the first worker at or after the cursor with the smallest load, and return it."""
     least, cursor = board[LEAST], np.uint64(board[CURSOR])
     first, words = _first_place(levels, least), np.uint64(len(levels)) >> _WORD
     k = cursor >> _WORD
@@ -139,8 +139,8 @@ def take_least_of_all(loads, board, levels):
         k = (k + _ONE) & (words - _ONE)
         common = levels[_word_at(levels, first + k)]
     w = (k << _WORD) + np.uint64(trailing_zeros(common))
-    # What is known of the worker is used, not looked up: its load is the least. So a message does not
-    # wait for the load that the one before it has just stored.
+    # The worker's load is known to be the smallest, so it is not read: a message does not wait for the
+    # load that the previous one has just stored.
     loads[w] = least + 1
     _leave(loads, board, levels, first + k, common & (~common + _ONE))
     board[CURSOR] = np.int64(w)
@@ -149,7 +149,7 @@ def take_least_of_all(loads, board, levels):
 
 @kernel
 def _take_above_levels(loads, board, bits):
-    """The least loaded worker of the set, which has nobody in the levels: one after another."""
+    """The least loaded worker of a set with no member in the levels, by linear search."""
     best, best_load = _NONE, np.int64(0x7FFFFFFFFFFFFFFF)
     for k in range(len(bits)):
         left = bits[k]
@@ -165,10 +165,10 @@ def _take_above_levels(loads, board, bits):
 
 @inlined
 def take_least_of_set(loads, board, levels, bits, place):
-    """Add one to a worker of the set `bits` with the least load in the set; the first one on a tie.
+    """Add one to a worker of the set `bits` with the smallest load in the set; the first on a tie.
 
     The search begins at `place` (uint64) in the levels: 0, or where the last search in this set ended,
-    for loads only grow. Returns the worker and the place where it was found.
+    since loads only grow. Returns the worker and the place where it was found.
     """
     within = np.uint64(len(bits) - 1)
     first = np.uint64(board[FIRST])
@@ -190,9 +190,8 @@ def take_least_of_set(loads, board, levels, bits, place):
 def take_less_loaded(loads, a, b):
     """Add one to the less loaded of `a` and `b` (`a` on a tie) and return it.
 
-    Both loads are written, one of them unchanged, so that the addresses of the stores do not wait
-    for the comparison: twice as fast as the obvious form, which is `take_less_loaded` in
-    tests/naive.py.
+    Both loads are written, one of them unchanged, so that the store addresses do not depend on the
+    comparison: twice as fast as the obvious form, `take_less_loaded` in tests/naive.py.
     """
     b_is_less = (loads[b] - loads[a]) >> 63  # −1 or 0
     loads[a] += 1 + b_is_less
@@ -202,7 +201,7 @@ def take_less_loaded(loads, a, b):
 
 @kernel
 def sort_descending(values):
-    """Sort in place, largest first (Shell's method: no memory, no worst case that matters here)."""
+    """Sort in place, largest first (Shellsort: no memory, no relevant worst case)."""
     gap = 1
     while gap < len(values) // 3:
         gap = 3 * gap + 1

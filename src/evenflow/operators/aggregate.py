@@ -13,14 +13,13 @@ from evenflow.operators.input_columns import one_array, present
 
 
 class Aggregate:
-    """One number, or one value, of each key. Frozen, picklable; `Aggregates` runs several.
+    """One value per key. Frozen and picklable; `Aggregates` runs several.
 
     A new aggregate is one file: a frozen dataclass with a `name`, which the command line finds. It
-    says what the rows of a part amount to (`partial`) and how parts are put together (`merge`), for
-    all keys at once.
+    computes partial states from rows (`partial`) and merges them (`merge`), for all keys at once.
 
     Guarantee: nulls are skipped, NaN is the largest number and equal to itself, −0.0 equals 0.0, as
-    in Spark. Parts may be cut and merged in any way.
+    in Spark. Rows may be split into parts and merged in any way.
     """
 
     name: ClassVar[str]
@@ -35,24 +34,24 @@ class Aggregate:
         raise NotImplementedError
 
     def output_schema(self, rows: pa.Schema) -> pa.Schema:
-        """One column: what `emit` returns, given the schema of the rows."""
-        raise NotImplementedError
+        """The one column that `emit` returns, given the schema of the rows; the state by default."""
+        return self.state_schema(rows)
 
     def partial(self, table: pa.Table, groups: Groups) -> pa.Table:
         """The state of each key, from these rows alone."""
         raise NotImplementedError
 
     def merge(self, states: pa.Table, groups: Groups) -> pa.Table:
-        """One state a key, of any number of parts. A state that is null throughout adds nothing."""
+        """Merge any number of partial states per key into one. A state of nulls only adds nothing."""
         raise NotImplementedError
 
     def emit(self, state: pa.Table) -> pa.Array:
-        """The result of each key."""
-        raise NotImplementedError
+        """The result of each key; the first state column by default."""
+        return one_array(state.column(0))
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """The aggregate from what stands behind the colon on the command line."""
+        """The aggregate from the text after the colon on the command line."""
         raise NotImplementedError
 
 
@@ -78,7 +77,7 @@ class ColumnAggregate(Aggregate):
         return (self.column,)
 
     def values(self, table: pa.Table, groups: Groups) -> tuple[pa.Array, Groups]:
-        """The values of the column that are not null, and their groups."""
+        """The non-null values of the column, and their groups."""
         return present(one_array(table.column(self.column)), groups)
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""The operator that is made of named aggregates."""
+"""The operator that consists of named aggregates."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from evenflow.operators.protocol import Operator, Rows
 
 
 class Aggregates(Operator):
-    """Several aggregates of a key: one column of the output each.
+    """Several aggregates per key, one output column each.
 
-    Guarantee: what the aggregates themselves guarantee; it can be merged, so any scheme may run it.
-    The rows are sorted by key at most once for all of them, and no Python runs a row.
+    Guarantee: that of the aggregates; it is mergeable, so any scheme can run it. The rows are sorted by
+    key at most once for all of them, and no Python code runs per row.
 
     Parameters:
         aggregates: name of the output column → aggregate.
@@ -60,11 +60,11 @@ class Aggregates(Operator):
         return hash(tuple(self))
 
     def columns(self) -> list[str]:
-        """The columns that any of them reads."""
+        """The columns that the aggregates read."""
         return list(dict.fromkeys(column for _, a in self for column in a.columns()))
 
     def state_schema(self, rows: pa.Schema) -> pa.Schema:
-        """The state columns of all aggregates, each with the name of its aggregate in front."""
+        """The state columns of all aggregates, prefixed with the aggregate's name."""
         fields = [
             f.with_name(_state_name(name, f.name)) for name, a in self for f in a.state_schema(rows)
         ]
@@ -72,13 +72,13 @@ class Aggregates(Operator):
         if len(set(names)) < len(names):
             twice = next(name for name in names if names.count(name) > 1)
             raise InputError(
-                f"two aggregates of {', '.join(self._aggregates)} would keep their state in a column "
+                f"two aggregates of {', '.join(self._aggregates)} would share the state column "
                 f"{twice!r}; rename one"
             )
         return pa.schema(fields)
 
     def output_schema(self, rows: pa.Schema) -> pa.Schema:
-        """One column for each aggregate, of its name."""
+        """One column for each aggregate, with its name."""
         return pa.schema([a.output_schema(rows).field(0).with_name(name) for name, a in self])
 
     def update(self, rows: Rows, state: pa.Table) -> pa.Table:
@@ -94,11 +94,11 @@ class Aggregates(Operator):
         return pa.table(columns, schema=state.schema)
 
     def merge(self, a: pa.Table, b: pa.Table) -> pa.Table:
-        """The states of keys of which two parts are known."""
+        """Merge two partial states of each key."""
         return self._merged(pa.concat_tables([a, b]), pairs(a.num_rows))
 
     def merge_groups(self, states: pa.Table, group: I64, n: int) -> pa.Table:
-        """One state a key, of any number of parts, all keys at once."""
+        """Merge any number of partial states per key, for all keys at once."""
         return self._merged(states, Groups(group, n))
 
     def emit(self, keys: pa.Table, state: pa.Table) -> pa.Table:
@@ -113,7 +113,7 @@ class Aggregates(Operator):
         return pa.table(columns, schema=states.schema)
 
     def _split(self, state: pa.Table) -> list[pa.Table]:
-        """The state of each aggregate, in its own names."""
+        """The state of each aggregate, with its own column names."""
         parts = []
         for name, aggregate in self:
             own = state.select([_state_name(name, column) for column in aggregate.state_columns])

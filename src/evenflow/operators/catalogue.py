@@ -11,11 +11,11 @@ known_aggregates = _CATALOGUE.all
 
 
 def parse_aggregate(spec: str) -> tuple[str, Aggregate]:
-    """The name of the output column and the aggregate, as the command line writes them.
+    """Parse an aggregate as written on the command line: the output column's name and the aggregate.
 
     `count`, `count:COL`, `sum:COL`, `mean:COL`, `min:COL`, `max:COL`, `distinct:COL`,
     `quantiles:COL:0.5,0.99`, `top_k:COL:3`, `approx_distinct:COL`, `approx_top_k:COL:3`; with
-    `NAME=` in front, the column is called that.
+    `NAME=` in front, the output column has that name.
 
     Example:
         >>> parse_aggregate("mean:ms")

@@ -1,4 +1,4 @@
-"""How many rows, or how many values that are not null."""
+"""The number of rows, or of non-null values."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from evenflow.operators.input_columns import column_type, one_array, present
 
 @dataclass(frozen=True)
 class Count(Aggregate):
-    """Counts the rows of a key, or the values of a column that are not null.
+    """Counts the rows of a key, or the non-null values of a column.
 
     Guarantee: exact. The result is a bigint, never null.
 
@@ -44,10 +44,6 @@ class Count(Aggregate):
             column_type(rows, self.column, self)
         return pa.schema([("count", pa.int64())])
 
-    def output_schema(self, rows: pa.Schema) -> pa.Schema:
-        """A bigint."""
-        return self.state_schema(rows)
-
     def partial(self, table: pa.Table, groups: Groups) -> pa.Table:
         """The rows of each key."""
         if self.column is not None:
@@ -61,7 +57,7 @@ class Count(Aggregate):
         return pa.table({"count": pa.array(totals)})
 
     def emit(self, state: pa.Table) -> pa.Array:
-        """The count; zero for a key that nothing is known of."""
+        """The count; zero for a key without state."""
         return one_array(state.column("count")).fill_null(0)
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""How many distinct values a column has: exact, by remembering them."""
+"""The number of distinct values of a column: exact, by keeping them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Distinct(ColumnAggregate):
 
     def output_schema(self, rows: pa.Schema) -> pa.Schema:
         """A bigint."""
-        self.state_schema(rows)
+        plain_type(rows, self.column, self)
         return pa.schema([("distinct", pa.int64())])
 
     def partial(self, table: pa.Table, groups: Groups) -> pa.Table:
@@ -56,6 +56,6 @@ class Distinct(ColumnAggregate):
         return pa.table({"values": lists_of(values, groups)})
 
     def emit(self, state: pa.Table) -> pa.Array:
-        """How many they are."""
+        """Their number."""
         lengths = pc.list_value_length(one_array(state.column("values")))
         return lengths.cast(pa.int64()).fill_null(0)

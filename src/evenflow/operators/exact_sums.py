@@ -26,7 +26,7 @@ def sum_integers(values: I64, groups: Groups) -> tuple[I64, npt.NDArray[np.bool_
         return np.zeros(groups.n, np.int64), np.zeros(groups.n, np.bool_)
     largest = max(-int(values.min()), int(values.max()))
     if largest * len(values) < _EXACT_IN_A_DOUBLE:
-        # Every partial sum is an integer that a double holds exactly, so this takes no sort.
+        # Every partial sum is an integer that a double holds exactly, so no sort is needed.
         totals = np.bincount(groups.group, weights=values, minlength=groups.n)
         return totals.astype(np.int64), np.zeros(groups.n, np.bool_)
     low, high = _carried([_sums(values & _HALF, groups), _sums(values >> 32, groups)])
@@ -64,7 +64,7 @@ def _sums(values: I64, groups: Groups) -> I64:
 
 
 def _carried(halves: list[I64]) -> list[I64]:
-    """Halves with the carry handed upwards: all but the last are then between 0 and 2³² − 1."""
+    """Halves after carrying: all but the last are then between 0 and 2³² − 1."""
     carried, carry = [], np.zeros_like(halves[0])
     for half in halves[:-1]:
         full = half + carry

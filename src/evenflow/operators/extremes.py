@@ -17,7 +17,7 @@ from evenflow.operators.value_order import codes, ranks
 
 
 class _Extreme(ColumnAggregate):
-    """What the smallest and the largest have in common: the state is the value itself."""
+    """What minimum and maximum share: the state is the value itself."""
 
     integers: ClassVar[np.ufunc]
     floats: ClassVar[np.ufunc]
@@ -25,10 +25,6 @@ class _Extreme(ColumnAggregate):
     def state_schema(self, rows: pa.Schema) -> pa.Schema:
         """The value so far."""
         return pa.schema([(self.name, plain_type(rows, self.column, self))])
-
-    def output_schema(self, rows: pa.Schema) -> pa.Schema:
-        """The type of the column itself."""
-        return self.state_schema(rows)
 
     def partial(self, table: pa.Table, groups: Groups) -> pa.Table:
         """The extreme of the rows of each key."""
@@ -40,10 +36,6 @@ class _Extreme(ColumnAggregate):
         """The extreme of the extremes."""
         values, groups = present(one_array(states.column(self.name)), groups)
         return pa.table({self.name: self._reduced(values, groups)})
-
-    def emit(self, state: pa.Table) -> pa.Array:
-        """The value."""
-        return one_array(state.column(self.name))
 
     def _reduced(self, values: pa.Array, groups: Groups) -> pa.Array:
         kind = values.type
@@ -72,8 +64,8 @@ class _Extreme(ColumnAggregate):
 class Minimum(_Extreme):
     """The smallest value of a column.
 
-    Guarantee: Spark's order: NaN is larger than every number, strings and binary go by their bytes,
-    false is below true. −0.0 is given as 0.0. Null where a key has no value.
+    Guarantee: Spark's order: NaN is larger than every number, strings and binary compare by bytes,
+    false is below true. −0.0 is returned as 0.0. Null if a key has no value.
 
     Parameters:
         column: numbers, booleans, strings, binary, dates, timestamps or intervals.
@@ -93,13 +85,7 @@ class Minimum(_Extreme):
 
 @dataclass(frozen=True)
 class Maximum(_Extreme):
-    """The largest value of a column.
-
-    Guarantee: Spark's order: NaN is larger than every number, strings and binary go by their bytes,
-    false is below true. −0.0 is given as 0.0. Null where a key has no value.
-
-    Parameters:
-        column: numbers, booleans, strings, binary, dates, timestamps or intervals.
+    """The largest value of a column; guarantee and column types as for `Minimum`.
 
     Example:
         >>> from evenflow.operators import Aggregates, on_table

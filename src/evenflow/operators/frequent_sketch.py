@@ -1,4 +1,4 @@
-"""The most frequent values of a column: approximately, in bounded space."""
+"""The most frequent values of a column: approximate, in bounded space."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class TopKSketch(TopK):
     Guarantee: Apache DataSketches frequent strings. A count is never too small, and too large by at
     most 3.5 / 2^lg_size of the key's values (0.35 % for the default); so every value more frequent
     than the k-th by more than that is in the list. Exact while a key has at most 0.75 · 2^lg_size
-    distinct values. The result has the form of `top_k`. Null is not a value.
+    distinct values. The result has the same form as that of `top_k`. Null is not a value.
 
     Parameters:
         column: numbers, booleans, strings, binary, dates, timestamps or intervals.
@@ -61,13 +61,13 @@ class TopKSketch(TopK):
             )
         if self.k > 0.75 * 2**self.lg_size:
             raise InputError(
-                f"{self}: k = {self.k} is more than a sketch of 2^{self.lg_size} values can tell; "
+                f"{self}: k = {self.k} is too large for a sketch of 2^{self.lg_size} values; "
                 "raise lg_size"
             )
 
     def state_schema(self, rows: pa.Schema) -> pa.Schema:
-        """The sketch, null without values, which holds strings; and a column that is always null,
-        by whose type `emit` knows what the strings were."""
+        """The sketch of strings, null without values; and a column of nulls whose type tells `emit`
+        what the strings stand for."""
         kind = plain_type(rows, self.column, self)
         return pa.schema([("sketch", pa.binary()), ("type_of", kind)])
 

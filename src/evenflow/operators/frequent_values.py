@@ -20,10 +20,10 @@ from evenflow.operators.value_order import codes, ranks
 class TopK(ColumnAggregate):
     """The k most frequent values of a column with their counts.
 
-    Guarantee: exact. The result is a list of structs (item, count), the highest count first, the
-    smaller value first among equals; shorter than k where there are fewer values, empty where there is
-    none. Null is not a value. The state of a key, and the time to add to it, grow with its distinct
-    values; `top_k(column, k, approximate=True)` bounds both.
+    Guarantee: exact. The result is a list of structs (item, count), highest count first, ties by
+    smaller value; shorter than k if there are fewer values, empty if there are none. Null is not a
+    value. The state of a key, and the time to update it, grow with its distinct values;
+    `top_k(column, k, approximate=True)` bounds both.
 
     Parameters:
         column: numbers, booleans, strings, binary, dates, timestamps or intervals.
@@ -90,7 +90,7 @@ def items_type(kind: pa.DataType) -> pa.DataType:
 
 
 def first_items(values: pa.Array, counts: I64, groups: Groups, k: int) -> pa.Array:
-    """The k values of each group that have the highest counts; the smaller value first among equals.
+    """The k values of each group with the highest counts; ties by smaller value.
 
     Parameters:
         values: distinct within a group, without nulls.

@@ -1,7 +1,7 @@
-"""The aggregates under the names that people type: `ef.count()`, `ef.mean("ms")`.
+"""The aggregates under the names that users type: `ef.count()`, `ef.mean("ms")`.
 
-Names are those of Spark's own functions where it has the function. A column is given by its name or,
-on Spark, as a `Column`: `ef.mean(F.col("ms") / 1000)`.
+Functions that Spark also has bear Spark's names. A column is given by name or, on Spark, as a `Column`:
+`ef.mean(F.col("ms") / 1000)`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from evenflow.operators.sums import Sum
 
 
 class SparkColumn(Protocol):
-    """What pyspark's `Column` is to this package, which does not know pyspark."""
+    """The part of pyspark's `Column` that this package uses without importing pyspark."""
 
     def alias(self, *alias: str, **kwargs: Any) -> Any: ...
 
@@ -35,7 +35,7 @@ ColumnOrName = str | SparkColumn
 class ComputedColumn(str):
     """The name of a column that is computed from others before the rows are routed.
 
-    Guarantee: pickled, it is a plain name; what computes it stays on the driver.
+    Guarantee: pickled, it is a plain name; the expression stays on the driver.
 
     Parameters:
         expression: the `Column` that computes it.
@@ -46,7 +46,7 @@ class ComputedColumn(str):
     def __new__(cls, expression: SparkColumn) -> ComputedColumn:
         text = str(expression)  # "Column<'(ms / 1000)'>"
         text = text.removeprefix("Column<'").removesuffix("'>")
-        # In a name, Spark would take a dot for the way into a struct.
+        # Spark would read a dot in a name as access to a struct field.
         name = super().__new__(cls, text.replace(".", "·").replace("`", "'"))
         name.expression = expression
         return name
@@ -56,7 +56,7 @@ class ComputedColumn(str):
 
 
 def count(column: ColumnOrName | None = None) -> Count:
-    """How many rows a key has, or how many values of a column that are not null.
+    """The number of rows of a key, or of non-null values of a column.
 
     Parameters:
         column: None or "*" counts rows.
@@ -112,7 +112,7 @@ def max(column: ColumnOrName) -> Maximum:
 
 
 def distinct(column: ColumnOrName, *, approximate: bool = False) -> Distinct | DistinctSketch:
-    """How many distinct values a column has: exactly, or by a sketch of bounded size.
+    """The number of distinct values of a column: exact, or by a sketch of bounded size.
 
     Example:
         >>> distinct("user")
@@ -131,7 +131,7 @@ def quantiles(
 
     Parameters:
         probabilities: one number from 0 to 1 or several; 0.5 is the median.
-        k: the size of the sketch; its rank error is about 1.3 % at 200, less for more.
+        k: the size of the sketch; its rank error is about 1.3 % at 200, and smaller for larger k.
 
     Example:
         >>> quantiles("ms", [0.5, 0.99])
@@ -141,7 +141,7 @@ def quantiles(
 
 
 def top_k(column: ColumnOrName, k: int, *, approximate: bool = False) -> TopK | TopKSketch:
-    """The k most frequent values of a column: exactly, or by a sketch of bounded size.
+    """The k most frequent values of a column: exact, or by a sketch of bounded size.
 
     Example:
         >>> top_k("user", 3)

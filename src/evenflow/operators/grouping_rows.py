@@ -1,4 +1,4 @@
-"""Which rows belong to one key: exact, whatever the keys' types, without a Python call a row."""
+"""Rows by key: exact for all key types, without a Python call per row."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def group_rows(columns: Sequence[pa.Array | pa.ChunkedArray]) -> tuple[I64, I64]
 
 
 def _flattened(column: pa.Array | pa.ChunkedArray) -> list[pa.Array]:
-    """A column as plain ones: the fields of a struct, and whether the struct itself is null."""
+    """A column as flat ones: the fields of a struct, and whether the struct itself is null."""
     array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     if isinstance(array, pa.ChunkedArray):  # too large to be one array
         array = pa.concat_arrays(array.chunks)

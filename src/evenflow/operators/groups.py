@@ -1,4 +1,4 @@
-"""Rows by key: the one sort that all aggregates of a table share."""
+"""Rows grouped by key: the one sort that all aggregates of a table share."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ I64 = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Groups:
-    """Which of n keys each row is of.
+    """The key of each row, as a number below n.
 
     Parameters:
         group: row → number of its key, 0 … n − 1.
-        n: how many keys there are. A key may have no row.
+        n: the number of keys. A key may have no rows.
 
     Example:
         >>> groups = Groups(np.array([2, 0, 2]), 3)
@@ -40,46 +40,46 @@ class Groups:
         bits = (rows - 1).bit_length()
         if bits + self.n.bit_length() > 62:
             return np.argsort(group, kind="stable")
-        # Key and row number packed into one integer: NumPy sorts plain integers with vector
-        # instructions, several times faster than any stable argsort, and this order is stable too.
+        # Pack key and row number into one integer: NumPy sorts plain integers with vector
+        # instructions, several times faster than a stable argsort, and this order is stable too.
         packed = (group << bits) | np.arange(rows)
         packed.sort()
         return packed & ((1 << bits) - 1)
 
     @cached_property
     def counts(self) -> I64:
-        """How many rows each key has."""
+        """The number of rows of each key."""
         return np.bincount(self.group, minlength=self.n)
 
     @cached_property
     def starts(self) -> I64:
         """Where each key's rows begin in `order`."""
-        return np.concatenate([np.zeros(1, np.int64), np.cumsum(self.counts)[:-1]])[: self.n]
+        return self.bounds[:-1]
 
     @cached_property
     def bounds(self) -> I64:
-        """Where each key's rows begin and, one further on, end in `order`: n + 1 numbers."""
+        """Where each key's rows begin in `order` and, at the next index, end: n + 1 numbers."""
         return np.concatenate([np.zeros(1, np.int64), np.cumsum(self.counts)])
 
     @cached_property
     def empty(self) -> npt.NDArray[np.bool_]:
-        """The keys that have no row."""
+        """The keys without rows."""
         return np.equal(self.counts, 0)
 
     def reduce(self, ufunc: np.ufunc, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """`ufunc` over the values of each key; zero for a key that has no row."""
+        """`ufunc` over the values of each key; zero for a key without rows."""
         result = np.zeros(self.n, values.dtype)
         if len(values):
-            # reduceat gives a key without rows its neighbour's first value, so those are left out.
+            # reduceat returns the next key's first value for a key without rows, so skip those.
             occupied = np.flatnonzero(self.counts)
             result[occupied] = ufunc.reduceat(values[self.order], self.starts[occupied])
         return result
 
     def where(self, chosen: npt.NDArray[Any]) -> Groups:
-        """The groups of the rows that a mask or an index array chooses."""
+        """The groups of the rows selected by a mask or an index array."""
         return Groups(self.group[chosen], self.n)
 
 
 def pairs(n: int) -> Groups:
-    """Groups of two tables of n keys, one below the other: row i and row n + i are of key i."""
+    """The groups of two stacked tables of n keys: row i and row n + i belong to key i."""
     return Groups(np.concatenate([np.arange(n), np.arange(n)]), n)

@@ -1,4 +1,4 @@
-"""Columns as aggregates read them: are they there, are they of a type that fits, without nulls."""
+"""Input columns of aggregates: existence, types and nulls."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PLAIN = "numbers, booleans, strings, binary, dates, timestamps and intervals"
 
 
 def column_type(rows: pa.Schema, column: str, user: object) -> pa.DataType:
-    """The type of a column, or an error that tells which columns there are."""
+    """The type of a column, or an error that lists the columns."""
     index = rows.get_field_index(column)
     if index < 0:
         if rows.names.count(column) > 1:
@@ -83,7 +83,7 @@ def is_bytes(kind: pa.DataType) -> bool:
 
 
 def is_time(kind: pa.DataType) -> bool:
-    """Whether its values are moments or durations, which Arrow keeps as integers."""
+    """Whether its values are times or durations, which Arrow stores as integers."""
     return bool(
         types.is_date(kind)
         or types.is_timestamp(kind)
@@ -98,13 +98,13 @@ def one_array(column: pa.ChunkedArray | pa.Array) -> pa.Array:
     if isinstance(array, pa.ChunkedArray):  # strings of more than 2 GiB do not fit in one piece
         raise InputError(
             f"a column of {column.nbytes >> 20} MiB of {column.type} in one task does not fit in "
-            "one Arrow array; give more workers or smaller batches"
+            "one Arrow array; use more partitions or smaller batches"
         )
     return array.dictionary_decode() if types.is_dictionary(array.type) else array
 
 
 def present(values: pa.Array, groups: Groups) -> tuple[pa.Array, Groups]:
-    """The values that are not null, and their groups."""
+    """The non-null values, and their groups."""
     if values.null_count == 0:
         return values, groups
     there = np.asarray(values.is_valid().to_numpy(zero_copy_only=False), dtype=np.bool_)

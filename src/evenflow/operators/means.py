@@ -22,10 +22,10 @@ from evenflow.operators.sums import sum_type, sums
 class Mean(ColumnAggregate):
     """The mean of the values of a column.
 
-    Guarantee: a double for integers and floats, of a sum of doubles, as in Spark: the last digits
-    depend on the order of the rows and on how they were cut into parts. For decimal(p, s) the exact
-    mean, rounded half up to decimal(min(38, p + 4), min(38, s + 4)) as in Spark; where p is 28 or
-    more, the precision is 38 (the same value in a wider type). Null where a key has no value.
+    Guarantee: a double for integers and floats, from a sum of doubles, as in Spark: the last digits
+    depend on the order of the rows and on how they were split into parts. For decimal(p, s) the exact
+    mean, rounded half up to decimal(min(38, p + 4), min(38, s + 4)) as in Spark; if p is 28 or more,
+    the precision is 38 (the same value in a wider type). Null if a key has no value.
 
     Parameters:
         column: integers, float, double or decimal.
@@ -54,7 +54,7 @@ class Mean(ColumnAggregate):
         """The sum and the count of the rows of each key."""
         kind = self.state_schema(table.schema).field("sum").type
         values, groups = self.values(table, groups)
-        # Spark turns 64-bit integers into doubles as well, beyond 2⁵³ with rounding.
+        # Like Spark, turn 64-bit integers into doubles, with rounding beyond 2⁵³.
         total = sums(values.cast(kind, safe=False), groups, self)
         return pa.table({"sum": total, "count": pa.array(groups.counts, pa.int64())})
 

@@ -24,8 +24,8 @@ class Sum(ColumnAggregate):
     Guarantee: exact for integers (the result is a bigint) and for decimals of precision p (the
     result has precision min(38, p + 10) and the same scale). A sum that does not fit, of a key or of
     a part of its rows, is an error, as in Spark's ANSI mode; it never wraps. Floats are added as
-    doubles: the last digits depend on the order of the rows and on how they were cut into parts, as
-    they do in Spark. Null where a key has no value.
+    doubles: the last digits depend on the order of the rows and on how they were split into parts, as
+    in Spark. Null if a key has no value.
 
     Parameters:
         column: integers, float, double or decimal.
@@ -44,10 +44,6 @@ class Sum(ColumnAggregate):
         """The sum so far."""
         return pa.schema([("sum", sum_type(number_type(rows, self.column, self)))])
 
-    def output_schema(self, rows: pa.Schema) -> pa.Schema:
-        """A bigint, a double or a decimal."""
-        return self.state_schema(rows)
-
     def partial(self, table: pa.Table, groups: Groups) -> pa.Table:
         """The sum of the rows of each key."""
         kind = self.state_schema(table.schema).field("sum").type
@@ -59,24 +55,20 @@ class Sum(ColumnAggregate):
         values, groups = present(one_array(states.column("sum")), groups)
         return pa.table({"sum": sums(values, groups, self)})
 
-    def emit(self, state: pa.Table) -> pa.Array:
-        """The sum."""
-        return one_array(state.column("sum"))
-
 
 def sum_type(kind: pa.DataType) -> pa.DataType:
-    """The type of a sum of such numbers, which is Spark's."""
+    """The type of a sum of such numbers, as in Spark."""
     if types.is_decimal(kind):
         return pa.decimal128(min(38, kind.precision + 10), kind.scale)
     return pa.int64() if types.is_integer(kind) else pa.float64()
 
 
 def sums(values: pa.Array, groups: Groups, user: object) -> pa.Array:
-    """The sum of each group, null for an empty one; `values` has no nulls and the type of the sum."""
+    """The sum of each group, null if it is empty; `values` has no nulls and the type of the sum."""
     kind = values.type
     if types.is_floating(kind):
         totals = np.bincount(groups.group, weights=values.to_numpy(), minlength=groups.n)
-        # Without any value, bincount forgets that the weights are doubles.
+        # Without any value, bincount returns integers.
         return pa.array(totals.astype(np.float64), mask=groups.empty)
     if types.is_integer(kind):
         totals, beyond = sum_integers(values.to_numpy(), groups)

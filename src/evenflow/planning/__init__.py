@@ -1,4 +1,4 @@
-"""From what has been seen to what is done next. `planners()` lists every planner."""
+"""From statistics to routing tables. `planners()` lists every planner."""
 
 from evenflow.model.discovery import Catalogue
 from evenflow.planning.protocol import Planner

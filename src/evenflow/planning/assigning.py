@@ -1,24 +1,23 @@
-"""Phases I to III of mixed routing, which all its planners share.
+"""Phases I to III of mixed routing, shared by all its planners.
 
     room = prepare(statistics, constraints, by_cost=False, beta=1.5)     # once
     found = assign(room)                                                 # nothing moved back
     found = assign(room, by_state(room)[:10])                            # ten keys moved back
     workers = workers_after(room, found)
 
-`prepare` looks at every key; an `assign` after the first only at those that it moves. For the compact
-form, a row may stand for several keys alike (`counts`); `Assignment.amounts` then says how many of them
-go where.
+`prepare` visits every key; later calls of `assign` visit only the keys that they move. A row may stand
+for several identical keys (`counts`); `Assignment.amounts` then gives how many of them go where.
 
-Where the paper is silent, or does not end:
+Where the paper is silent, or does not terminate:
 
-- "Until within Lmax" and Adjust's test (line 12) are ≤ as in its text, not < as in its pseudo-code:
+- "Until within Lmax" and Adjust's test (line 12) are ≤ as in the text, not < as in the pseudo-code:
   Figure 4 needs ≤. Half a billionth of a worker's share is allowed for rounding.
 - E, "selected by ψ", takes keys in the order of ψ until (iii) holds.
 - A key that fits nowhere would stay in C for ever: it goes to the least loaded worker and is counted.
-- Ties: candidates by cost, then the smaller key; ψ likewise; η (smallest state first) by smaller cost,
-  then the smaller key; workers by load over weight, then by number.
-- Keys of a worker that leaves go home in phase I, in every planner: they must move anyway, and at home
-  they need no entry in the table. Phase II then judges them like all others there.
+- Ties: candidates by cost, then by smaller key; ψ likewise; η (smallest state first) by smaller cost,
+  then by smaller key; workers by load over weight, then by number.
+- In every planner, keys of a worker that leaves go home in phase I: they must move anyway, and at home
+  they need no entry in the table. Phase II then treats them like all other keys there.
 
 Paper: "Parallel stream processing against workload skewness and variance", §III.
 """
@@ -37,15 +36,15 @@ from evenflow.planning.protocol import F64, I32, Constraints, Statistics
 
 I64 = npt.NDArray[np.int64]
 
-_ROUNDING = 5e-10  #: of a worker's share; half of what `Proposal.failures` forgives
-_BITS = 61  #: of the work of all keys together, as a whole number
+_ROUNDING = 5e-10  #: of a worker's share; half of the tolerance of `Proposal.failures`
+_BITS = 61  #: of the total work, as a whole number
 _MOST = float(1 << 62)
 _NONE = np.zeros(0, np.int32)
 _ONE_EACH = np.zeros(0, np.int64)
 
 
 class Room(NamedTuple):
-    """What `prepare` has made for any number of runs of `assign`; nobody else changes it."""
+    """The result of `prepare`, for any number of calls of `assign`; only they change it."""
 
     statistics: Statistics
     constraints: Constraints
@@ -62,22 +61,22 @@ class Room(NamedTuple):
     desk: kernels.Desk
 
     def counts(self) -> I64 | None:
-        """How many keys each row stands for, as `prepare` takes it."""
+        """The number of keys per row, in the form that `prepare` takes."""
         return self.rows.keys_alike if len(self.rows.keys_alike) else None
 
 
 @dataclass(frozen=True)
 class Assignment:
-    """What phases I to III found.
+    """The result of phases I to III.
 
     Parameters:
         moved_back: rows that phase I sent home.
-        rows: rows that phase III placed; all others stay where they were.
-        workers: where each of them goes, perhaps to where it came from.
-        amounts: how many keys of the row; 1 unless rows stand for several.
-        unfit: how many keys fitted nowhere and went to the least loaded worker.
-        table_size: entries of the routing table.
-        migration: bytes of state that move, those of workers that leave not counted.
+        rows: rows that phase III placed; all others stay.
+        workers: the target of each, possibly where it came from.
+        amounts: how many keys of the row move; 1 unless rows stand for several.
+        unfit: the number of keys that fit nowhere and went to the least loaded worker.
+        table_size: the number of entries in the routing table.
+        migration: bytes of state that move, not counting workers that leave.
         overload: how far the worst worker is above its share.
     """
 
@@ -91,7 +90,7 @@ class Assignment:
     overload: float
 
     def excess(self, constraints: Constraints) -> float:
-        """By what part it is above its limits, of load and of table, together; 0 if it keeps both."""
+        """The fraction by which it exceeds its limits of load and of table, added up."""
         load = (1 + self.overload) / (1 + constraints.theta) - 1
         table = (self.table_size - constraints.table_limit) / max(constraints.table_limit, 1)
         return (load if load > 2 * _ROUNDING else 0.0) + max(table, 0.0)
@@ -104,15 +103,15 @@ def prepare(
     beta: float = 1.5,
     counts: I64 | None = None,
 ) -> Room:
-    """Groups the keys by worker.
+    """Group the keys by worker.
 
     Parameters:
-        statistics: of the keys; or, with `counts`, of rows that stand for several keys alike, whose
-            `keys` are then any numbers that order them.
-        constraints: the workers, θmax and their weights; the table's limit is not looked at.
+        statistics: one row per key; with `counts`, a row stands for several identical keys, and `keys`
+            are any distinct numbers.
+        constraints: the workers, θmax and their weights; the table's limit is ignored.
         by_cost: ψ is "highest cost first", else "largest γ first".
         beta: the exponent of the cost in γ = c^β / S.
-        counts: how many keys each row stands for.
+        counts: the number of keys per row.
     """
     constraints.check(statistics)
     n = constraints.workers
@@ -139,7 +138,7 @@ def prepare(
 
 
 def at_theta(room: Room, theta: float) -> Room:
-    """The same room for a larger θmax."""
+    """The same for a larger θmax."""
     return room._replace(limits=_limits(room.constraints, theta, room.total))
 
 
@@ -154,8 +153,8 @@ def assign(room: Room, moved_back: I32 = _NONE) -> Assignment:
     """Phase I sends the rows `moved_back`, some of `room.loose`, home; phase II takes keys, by ψ, from
     each worker above its limit; phase III, LLFD, finds a worker for each of them.
 
-    Guarantee: each key is placed at most once, so it ends. Nothing depends on the order of the rows.
-    If no key is unfit, no worker is above its limit.
+    Guarantee: each key is placed at most once, so it terminates. Nothing depends on the order of the
+    rows. If no key is unfit, no worker is above its limit.
     """
     seen, place, n = room.statistics, room.place, room.constraints.workers
     place[moved_back] = seen.home[moved_back]
@@ -187,7 +186,7 @@ def assign(room: Room, moved_back: I32 = _NONE) -> Assignment:
 
 
 def assign_nothing(room: Room) -> Assignment:
-    """Every key stays, but those of workers that leave go home."""
+    """Every key stays, except that keys of workers that leave go home."""
     loads, sizes = room.fixed_loads.copy(), np.zeros(room.constraints.workers, np.int64)
     kernels.survey_loose(room.rows, room.place, room.loose, loads, sizes)
     return Assignment(
@@ -208,7 +207,7 @@ def workers_after(room: Room, found: Assignment) -> I32:
 
 
 def _live_places(statistics: Statistics, n: int) -> I32:
-    """F(k), but h(k) where the worker leaves."""
+    """F(k), or h(k) if the worker leaves."""
     place = statistics.worker.copy()
     if len(place) and place.max() >= n:
         np.copyto(place, statistics.home, where=place >= n)
@@ -216,10 +215,10 @@ def _live_places(statistics: Statistics, n: int) -> I32:
 
 
 def _scaled(costs: F64, keys: npt.NDArray[np.uint64], counts: I64 | None) -> tuple[Rows, int]:
-    """Rows with a scale at which the work of all fills `_BITS` bits, and that work.
+    """Rows with a scale at which the total work fills `_BITS` bits, and that work.
 
-    The scale must not depend on the order of the rows. So the work is first added up at a scale that
-    the greatest cost alone gives, and the scale is mended by what comes out."""
+    The scale must not depend on the order of the rows. So the work is first added up at a scale derived
+    from the greatest cost alone, and the scale is then corrected."""
     count = _ONE_EACH if counts is None else np.ascontiguousarray(counts, np.int64)
     n_keys = len(costs) if counts is None else int(count.sum())
     greatest = float(costs.max(initial=0.0))
@@ -253,8 +252,8 @@ def _light(constraints: Constraints, total: float) -> float:
 
 
 def _new_desk(n_rows: int, n: int, count: I64) -> kernels.Desk:
-    # Rows of several keys are spread over at most all workers. Memory that no move needs is never
-    # touched, and so never really taken.
+    # A row of several keys goes to at most all workers. Memory that no move needs is never touched, so
+    # the operating system never allocates it.
     moves = n_rows if not len(count) else int(np.minimum(count, n).sum())
     return kernels.Desk(
         taken=np.zeros(n_rows, np.int64),

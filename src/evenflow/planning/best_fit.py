@@ -17,7 +17,7 @@ from evenflow.planning.protocol import F64, I32, Constraints, Proposal, Statisti
 
 I64 = npt.NDArray[np.int64]
 
-MOVED, TOO_FAR, TOO_MUCH_STATE = range(3)  #: what became of the keys that were looked at
+MOVED, TOO_FAR, TOO_MUCH_STATE = range(3)  #: outcomes for the keys that were considered
 
 
 @dataclass(frozen=True)
@@ -81,8 +81,8 @@ class BestFit:
     def plan(
         self, statistics: Statistics, constraints: Constraints, others: F64 | None = None
     ) -> Proposal:
-        """Where each key goes next. `others` is what each worker has to do besides; the paper does
-        not look at it."""
+        """Propose a worker for each key. `others` is further work of each worker, which the paper does
+        not consider."""
         constraints.check(statistics)
         return in_key_order(statistics, lambda seen: self._plan(seen, constraints, others))
 
@@ -103,7 +103,7 @@ class BestFit:
         limits = (1 + constraints.theta) * averages
         sources = np.flatnonzero(sizes > limits)
         fullest_first = np.argsort(-sizes[sources] / averages[sources], kind="stable")
-        told = np.zeros(3, np.int64)
+        outcomes = np.zeros(3, np.int64)
         owner = worker[hot]
         _fit(
             sources[fullest_first],
@@ -118,13 +118,13 @@ class BestFit:
             self.interval,
             sizes,
             owner,
-            told,
+            outcomes,
         )
         worker[hot] = owner
         counts = {
             "hot_keys": len(hot),
-            "too_far": int(told[TOO_FAR]),
-            "too_much_state": int(told[TOO_MUCH_STATE]),
+            "too_far": int(outcomes[TOO_FAR]),
+            "too_much_state": int(outcomes[TOO_MUCH_STATE]),
         }
         return Proposal(statistics, constraints, worker, self.name, counts)
 
@@ -143,9 +143,9 @@ def _fit(
     interval: float,
     sizes: F64,
     owner: I32,
-    told: I64,
+    outcomes: I64,
 ) -> None:
-    """Keys come by worker and then in ascending order of cost; `begins` says where a worker's are."""
+    """Keys are sorted by worker, then by ascending cost; `begins` is where each worker's keys start."""
     for p in sources:
         for k in range(begins[p], begins[p + 1]):
             if sizes[p] <= limits[p]:
@@ -159,20 +159,20 @@ def _fit(
                 if abs(apart - 2 * costs[k]) < abs(apart) and fit < best:
                     best, target = fit, t
             if target == -1:
-                told[TOO_FAR] += 1
+                outcomes[TOO_FAR] += 1
                 continue
             if message_seconds < 0:
                 allowed = state[k] <= budget
             else:
-                # Of sizes per interval, the second: R = size / interval, I = 1.
+                # Rates per second from sizes per interval: R = size / interval, I = 1.
                 before = message_seconds * (1 + (1 - costs[k] / sizes[p]))
                 waiting = 1 - interval / sizes[target] if sizes[target] > 0 else -np.inf
                 allowed = before > state[k] / bandwidth + message_seconds * (1 + waiting)
             if not allowed:
-                told[TOO_MUCH_STATE] += 1
+                outcomes[TOO_MUCH_STATE] += 1
                 continue
             budget -= state[k]
             sizes[p] -= costs[k]
             sizes[target] += costs[k]
             owner[k] = target
-            told[MOVED] += 1
+            outcomes[MOVED] += 1

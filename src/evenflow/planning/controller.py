@@ -1,4 +1,4 @@
-"""The controller: planners propose, it decides, says why, and limits."""
+"""The controller: planners propose; it decides, limits and gives its reason."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ Place = Callable[[U64], I32]  #: fingerprints → workers
 
 @dataclass(frozen=True)
 class Replanning:
-    """When a routing table is planned anew, by whom, and what that may cost.
+    """When a routing table is replanned, by which planner, and what that may cost.
 
     Parameters:
         planner: a planner's name, with its parameters after a colon (`evenflow plan --help`).
         theta: θmax: a worker with more than (1 + θmax) times its share has too much.
-        margin: a plan aims at (1 − margin) · θmax, so that what it leaves is not too much again after
-            the next small change; and it must gain at least margin · θmax.
-        certainty: how many standard deviations an overload must be beyond θmax. Rows come by chance: of
-            a key with n rows in an interval, √n more or fewer say nothing about the next one.
-        memory: how much an interval counts beside the next one. An overload that is not certain yet
-            becomes so if it stays.
-        budget: the part of the known state that one change may move.
+        margin: a plan aims at (1 − margin) · θmax, so that the next small change does not overload a
+            worker again; and it must gain at least margin · θmax.
+        certainty: how many standard deviations beyond θmax an overload must be. Arrivals are random:
+            √n more or fewer rows of a key with n rows say nothing about the next interval.
+        memory: the weight of an interval relative to the next one. An overload that is not yet certain
+            becomes certain if it persists.
+        budget: the fraction of the known state that one change may move.
     """
 
     planner: str = "mixed"
@@ -51,16 +51,16 @@ class Replanning:
 
 
 class Decision(NamedTuple):
-    """What the controller has decided after an interval.
+    """The controller's decision after an interval.
 
     Parameters:
-        table: the new routing table; None to keep the one in use.
-        reason: why, in words.
+        table: the new routing table; None to keep the current one.
+        reason: the reason, in words.
         overload: how far the worst worker was above its share in this interval.
-        expected: how far it was expected to be, if the table was new in this interval.
-        predicted: how far it is expected to be with the new table.
+        expected: how far it was predicted to be, if the table was new in this interval.
+        predicted: how far it is predicted to be with the new table.
         moved: keys that change their worker.
-        bytes: bytes of their states, as far as known.
+        bytes: the size of their states, as far as known.
     """
 
     table: RoutingTable | None
@@ -79,7 +79,7 @@ class Decision(NamedTuple):
 
 
 class _Overload(NamedTuple):
-    """How far the worst worker is above its share, and how much of that chance may have done."""
+    """How far the worst worker is above its share, and how much of that may be chance."""
 
     worker: int
     size: float
@@ -91,12 +91,12 @@ class _Overload(NamedTuple):
 
 @dataclass
 class Controller:
-    """Decides between intervals whether keys move, from what the intervals before have shown.
+    """Decides between intervals whether keys move, from the statistics of past intervals.
 
     Guarantee: nothing moves while no worker is above (1 + θmax) times its share by more than chance
-    explains. On a stream whose keys do not change, no key moves once the table has settled. A change
-    is made only if a plan is expected to gain, keeps the table's limit and stays within the budget.
-    After a sudden change the last interval alone is planned from; what came before is forgotten.
+    explains. On a stream whose keys do not change, no key moves once the table has settled. A change is
+    made only if the plan is predicted to gain, respects the table's limit and stays within the budget.
+    After a sudden change, only the last interval counts; earlier ones are discarded.
 
     Example:
         >>> import numpy as np
@@ -109,7 +109,7 @@ class Controller:
         (1, 0.5, 0.0)
 
     Paper: the controller of "Parallel stream processing against workload skewness and variance", §IV.
-    Margin, certainty, memory and budget are ours.
+    Margin, certainty, memory and budget are our additions.
     """
 
     policy: Replanning = field(default_factory=Replanning)
@@ -122,14 +122,14 @@ class Controller:
     def decide(
         self, seen: Seen, home: Place, table: RoutingTable, workers: int, table_limit: int
     ) -> Decision:
-        """What to do after an interval.
+        """Decide after an interval.
 
         Parameters:
-            seen: what the interval has shown.
+            seen: the statistics of the interval.
             home: the hash.
-            table: the routing table in use.
-            workers: how many there are.
-            table_limit: how many entries a table may have.
+            table: the current routing table.
+            workers: the number of workers.
+            table_limit: the maximum number of entries in a table.
         """
         expected, self._predicted = self._predicted, None
         place = _Placed(home, table)
@@ -158,7 +158,7 @@ class Controller:
         since: str,
     ) -> Decision:
         policy = self.policy
-        told = f"worker {now.worker} was {now.size:.1%} above its share {since}"
+        finding = f"worker {now.worker} was {now.size:.1%} above its share {since}"
         seen = seen.with_keys(place.listed)
         statistics = seen.statistics(place(seen.keys), place.home(seen.keys))
         allowed = policy.budget * float(seen.state.sum())
@@ -177,20 +177,20 @@ class Controller:
         else:
             return Decision(
                 proposal.table(),
-                f"{told}: {proposal.reason()}",
+                f"{finding}: {proposal.reason()}",
                 now.size,
                 predicted=proposal.overload(),
                 moved=int(proposal.moved().sum()),
                 bytes=proposal.migration_bytes(),
             )
-        return Decision(None, f"{told}, but {why}", now.size)
+        return Decision(None, f"{finding}, but {why}", now.size)
 
     def _proposed(self, statistics: Any, workers: int, theta: float, table_limit: int) -> Proposal:
         return self._planner.plan(statistics, Constraints(workers, theta, table_limit))
 
 
 class _Placed:
-    """Where each key is now."""
+    """The current worker of each key."""
 
     def __init__(self, home: Place, table: RoutingTable) -> None:
         self.home = home
@@ -226,6 +226,6 @@ def _calm(last: _Overload, policy: Replanning) -> str:
             f"the worst worker is {last.size:.1%} above its share, within θmax = {policy.theta:.1%}"
         )
     return (
-        f"the worst worker is {last.size:.1%} above its share, which chance may have done "
+        f"the worst worker is {last.size:.1%} above its share, which may be chance "
         f"(θmax = {policy.theta:.1%}, one standard deviation is {last.chance:.1%})"
     )

@@ -10,8 +10,9 @@ import numpy.typing as npt
 
 from evenflow.kernels.jit import kernel
 from evenflow.kernels.mixing import high_choice, low_choice
+from evenflow.kernels.xxh64 import hash_word
 from evenflow.model import InputError, RoutingTable
-from evenflow.model.owners import owner_of, owner_words
+from evenflow.model.owners import seed_word
 from evenflow.model.validation import check_not_negative, check_positive, check_whole
 from evenflow.planning.best_fit import BestFit
 from evenflow.planning.hot_keys_state import (
@@ -38,46 +39,46 @@ __all__ = ["HotKeys", "HotKeysState", "Moves", "Reason"]
 
 I64 = npt.NDArray[np.int64]
 
-_EPSILON = 1e-5  #: of lossy counting, where no share makes a key hot
+_EPSILON = 1e-5  #: of lossy counting, if the threshold is 0
 
 
 @dataclass(frozen=True)
 class HotKeys:
     """Decides which keys of a stream are hot, and which partition each of them is on.
 
-    Messages are counted by lossy counting, in windows that start empty: nothing of a window is left in
-    the next. A key is hot if it has its `threshold` of the window's messages. It stays on its home
-    partition, that of its hash, or goes to its second choice if the hot keys there have fewer messages.
-    Every decision interval best fit moves hot keys of overloaded partitions, the lightest first. A key
-    that is not hot in a window is forgotten, and goes home.
+    Messages are counted by lossy counting, in windows that start empty. A key is hot if it has at least
+    `threshold` of the window's messages. It stays on its home partition, given by its hash, or goes to
+    its second choice if the hot keys there have fewer messages. At every decision interval, best fit
+    moves hot keys off overloaded partitions, the lightest first. A key that is not hot in a window is
+    dropped and goes home.
 
-    There is no clock here: the caller says when a window is over (`detect`) and when an interval is
+    There is no clock here: the caller reports the end of a window (`detect`) and of a decision interval
     (`decide`). The two may coincide; `detect` comes first.
 
-    Guarantee: every key with at least `threshold` of a window's messages is hot when the window is
-    over, up to `limit` keys, and none with less than `threshold` − ε. Only hot keys are away from
-    home. `decide` moves hot keys of overloaded partitions alone, each at most once, and every move
+    Guarantee: every key with at least `threshold` of a window's messages is hot at the end of the
+    window, up to `limit` keys, and no key with less than `threshold` − ε. Only hot keys are away from
+    home. `decide` moves only hot keys of overloaded partitions, each at most once, and every move
     shrinks the load distance of its two partitions. The same calls on the same state give the same
-    moves, also if the state has been written down and read in between.
+    moves, also after the state was saved and restored.
 
     Parameters:
-        partitions: how many there are.
+        partitions: the number of partitions.
         threshold: the share of a window's messages that makes a key hot.
-        least: the number of messages that a key must have besides, to be hot.
-        coverage: if above 0, only as many keys are hot as are needed, heaviest first, to have that
-            share of the messages together.
-        limit: the most keys that are hot at a time; the heaviest are.
+        least: the smallest number of messages of a hot key, in addition.
+        coverage: if above 0, only the heaviest keys that together have this share of the messages are
+            hot.
+        limit: the maximum number of hot keys; the heaviest are kept.
         epsilon: the error of lossy counting; a tenth of `threshold` if not given.
         theta: a partition is overloaded above (1 + θ) times the average; 0 in the paper.
-        cooling: a hot key stays hot as long as it has this part of what would make it hot; 1 in the
-            paper, and less keeps keys near the threshold from going to and fro.
-        others: whether the size of a partition has the messages of the other keys too. In the paper it
-            has not; this is ours.
-        message_seconds: t_msg; given, best fit asks equation 4 before each move. Else the interval rule
-            holds: the caller's intervals are long enough for all state to arrive.
+        cooling: a hot key stays hot while it has this part of what would make it hot; 1 in the paper.
+            Less keeps keys near the threshold from oscillating.
+        others: whether the size of a partition includes the messages of keys that are not hot. It does
+            not in the paper; this is our addition.
+        message_seconds: t_msg; if given, best fit checks equation 4 before each move. Otherwise the
+            interval rule holds: the caller's intervals are long enough for all state to arrive.
         state_seconds: t_SM of every key, for equation 4.
-        window_seconds: how long a window is, for equation 4's rates.
-        seed: of the hash; partitions are those of `KeyGrouping` and `TableRouting` with this seed.
+        window_seconds: the length of a window, for equation 4's rates.
+        seed: of the hash; home partitions are those of `KeyGrouping` and `TableRouting` with this seed.
 
     Example:
         >>> import numpy as np
@@ -122,10 +123,10 @@ class HotKeys:
         check_positive("the time of a window", self.window_seconds)
         if self.epsilon is not None and 0 < self.threshold <= self.epsilon:
             raise InputError(
-                f"epsilon {self.epsilon} is not below the threshold {self.threshold}: hot keys could "
-                "not be told from others; a tenth of the threshold is a good choice"
+                f"epsilon {self.epsilon} is not below the threshold {self.threshold}, so no key "
+                "would be certain to be hot; a tenth of the threshold is a good choice"
             )
-        _ = self._counting, self._planner  # refuse the other parameters
+        _ = self._counting, self._planner  # check the other parameters
 
     @property
     def _counting(self) -> LossyCounting:
@@ -135,7 +136,7 @@ class HotKeys:
 
     @property
     def _planner(self) -> BestFit:
-        # A state is told in seconds, at one "byte" a second.
+        # State sizes are given in seconds: one "byte" moves per second.
         return BestFit(0.0, self.window_seconds, 1.0, self.message_seconds)
 
     def start(self) -> HotKeysState:
@@ -158,14 +159,13 @@ class HotKeys:
         counts: I64 | None = None,
         unlisted: int = 0,
     ) -> HotKeysState:
-        """Counts messages in the window under way. Returns the state to go on with; the one that was
-        given is used up.
+        """Count messages in the current window. Returns the new state; do not use the old one again.
 
         Parameters:
             fingerprints: the key of each message, in order.
-            counts: how many messages each stands for, one after another; 1 if not given.
-            unlisted: messages besides, of keys so rare that the caller has left them out. They count
-                for the window's total alone, so a listed key's size is a lower bound.
+            counts: how many consecutive messages each stands for; 1 if not given.
+            unlisted: further messages, of keys so rare that the caller left them out. They count only
+                for the window's total, so a listed key's size is a lower bound.
         """
         counting, counter = self._counting, state.counter
         for keys in spread_out(fingerprints, counts):
@@ -174,13 +174,13 @@ class HotKeys:
                 state.arrived[:] += np.bincount(self.homes(keys), minlength=self.partitions)
         counter.numbers[tracked_keys.TOTAL] += unlisted
         if self.others:
-            # Of those nothing is known: as much for each partition as for any other.
+            # Their keys are unknown: every partition gets the same number.
             state.arrived[:] += unlisted // self.partitions
         return state._replace(counter=counter)
 
     def detect(self, state: HotKeysState) -> tuple[HotKeysState, Moves]:
-        """The window is over: which keys were hot in it, and where they and those that have cooled go.
-        The next window begins."""
+        """End the window: find its hot keys, place new ones, send cooled ones home; start the next
+        window."""
         counter = state.counter
         total = int(counter.numbers[tracked_keys.TOTAL])
         found, bar = self._hottest(counter)
@@ -205,8 +205,8 @@ class HotKeys:
         return HotKeysState(self._counting.start(), *after, fresh, rest, numbers), moves
 
     def detect_early(self, state: HotKeysState) -> tuple[HotKeysState, Moves]:
-        """In the midst of a window: keys that have by now as many messages as made a key hot in the
-        whole last window are hot at once. In the first window none is, unless `least` alone decides."""
+        """Within a window: keys that already have as many messages as made a key hot in the whole last
+        window become hot at once. In the first window none does, unless `least` alone decides."""
         bar, counter = int(state.numbers[BAR]), state.counter
         total = int(counter.numbers[tracked_keys.TOTAL])
         if bar < 0 or not total:
@@ -222,25 +222,23 @@ class HotKeys:
         return HotKeysState(counter, *after, *state[4:]), moves
 
     def decide(self, state: HotKeysState) -> tuple[HotKeysState, Moves]:
-        """A decision interval is over: best fit among the hot keys."""
+        """End the decision interval: move hot keys by best fit."""
         seen = Statistics(
             state.keys,
             state.sizes,
-            np.full(
-                len(state.keys), self.state_seconds if self.message_seconds is not None else 0.0
-            ),
+            np.full(len(state.keys), 0.0 if self.message_seconds is None else self.state_seconds),
             state.partition,
             self.homes(state.keys),
         )
         constraints = Constraints(self.partitions, self.theta, self.limit)
         proposal = self._planner.plan(seen, constraints, state.rest if self.others else None)
-        # Lightest first, as they were decided: who reads the moves one by one sees the sizes change.
+        # Lightest first, in the order of the decisions: replaying the moves gives the same sizes.
         order = np.lexsort((state.keys, state.sizes))
         moves = moved(state.keys[order], state.partition[order], proposal.worker[order], Reason.FIT)
         return state._replace(partition=proposal.worker), moves
 
     def table(self, state: HotKeysState) -> RoutingTable:
-        """Where the hot keys are, those at home too; all others go by hash."""
+        """The partition of every hot key, also of those at home; all others go by hash."""
         return RoutingTable(dict(zip(state.keys.tolist(), state.partition.tolist(), strict=True)))
 
     def sizes(self, state: HotKeysState) -> F64:
@@ -249,19 +247,21 @@ class HotKeys:
 
     def homes(self, keys: U64) -> I32:
         """The partition of each key by hash."""
-        return owner_of(np.ascontiguousarray(keys, np.uint64), self.partitions, self.seed)
+        out = np.empty(len(keys), np.int32)
+        _homes(np.ascontiguousarray(keys, np.uint64), seed_word(self.seed), self.partitions, out)
+        return out
 
     def to_arrays(self, state: HotKeysState) -> dict[str, npt.NDArray]:
-        """The state as a flat dictionary of arrays; `from_arrays` makes the same of them."""
+        """The state as a flat dictionary of arrays, for `from_arrays`."""
         return to_arrays(state)
 
     def from_arrays(self, arrays: Mapping[str, npt.NDArray]) -> HotKeysState:
-        """From what `to_arrays` has made."""
+        """The state from the result of `to_arrays`."""
         state = from_arrays(arrays)
         if len(state.arrived) != self.partitions:
             raise InputError(
-                f"this state is of {len(state.arrived)} partitions, not of {self.partitions}; keys "
-                "have other homes among them, so begin with a new state"
+                f"this state has {len(state.arrived)} partitions, not {self.partitions}; keys "
+                "have other homes there, so start with a new state"
             )
         return state
 
@@ -280,7 +280,7 @@ class HotKeys:
         return keys[: self.limit], bar
 
     def _still_hot(self, state: HotKeysState, found: U64, bar: int) -> U64:
-        """The keys that were hot before and are still."""
+        """The keys that were hot before and still are."""
         kept = np.isin(state.keys, found, assume_unique=True)
         if self.cooling < 1:
             _, upper = self._counting.bounds(state.counter, state.keys)
@@ -292,7 +292,7 @@ class HotKeys:
         return lower.astype(np.float64)
 
     def _rest_after(self, state: HotKeysState, hot: U64) -> F64:
-        """What keys that are not hot had in the window that is over, on their home partitions."""
+        """The messages in the last window of keys that are not hot, by home partition."""
         if not self.others:
             return np.zeros(self.partitions)
         own = np.bincount(self.homes(hot), self._counted(state.counter, hot), self.partitions)
@@ -303,18 +303,25 @@ class HotKeys:
         """Two choices for each new key, one after another."""
         out = np.empty(len(new), np.int32)
         loads = partition_sizes(partition, sizes, rest)
-        words = owner_words(np.ascontiguousarray(new), self.seed)
-        _place(words, new_sizes, loads, out)
+        _place(np.ascontiguousarray(new), seed_word(self.seed), new_sizes, loads, out)
         return out
 
 
 @kernel
-def _place(words: U64, key_sizes: F64, sizes: F64, out: I32) -> None:
+def _homes(keys: U64, seed: np.uint64, partitions: int, out: I32) -> None:
+    n = np.uint64(partitions)
+    for i in range(len(keys)):
+        out[i] = high_choice(hash_word(keys[i], seed), n)
+
+
+@kernel
+def _place(keys: U64, seed: np.uint64, key_sizes: F64, sizes: F64, out: I32) -> None:
     n = np.uint64(len(sizes))
-    for i in range(len(words)):
-        # The upper half of the word says who owns the key.
-        chosen, second = high_choice(words[i], n), low_choice(words[i], n)
-        # A tie leaves the key at home: only what gains is worth a move.
+    for i in range(len(keys)):
+        word = hash_word(keys[i], seed)
+        # The upper half of the word is the owner, as in `_homes`.
+        chosen, second = high_choice(word, n), low_choice(word, n)
+        # On a tie the key stays at home: only a gain is worth a move.
         if sizes[second] < sizes[chosen]:
             chosen = second
         sizes[chosen] += key_sizes[i]

@@ -1,4 +1,4 @@
-"""What a gateway keeps of its hot keys, and what it tells others: which keys move."""
+"""The state of a gateway's hot keys, and the moves that it publishes."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from evenflow.sketches import tracked_keys
 I8 = npt.NDArray[np.int8]
 I64 = npt.NDArray[np.int64]
 
-# What `numbers` holds: the count that makes a key hot before its window is over (−1: not known yet),
-# the messages of the last window, and how many windows are over.
+# The entries of `numbers`: the count that makes a key hot before the end of its window (−1: not known
+# yet), the messages of the last window, and the number of completed windows.
 BAR, LAST_TOTAL, WINDOWS = range(3)
 
-_PIECE = 1 << 20  #: messages that counts are spread out to at a time
+_PIECE = 1 << 20  #: messages that `spread_out` returns at a time
 
 
 class Reason(IntEnum):
     """Why a key moves."""
 
-    HOT = 0  #: newly hot, and its second choice had less
+    HOT = 0  #: newly hot, and its second choice had fewer messages
     FIT = 1  #: best fit
-    COOLED = 2  #: not hot any more: it goes home
+    COOLED = 2  #: no longer hot: it goes home
 
 
 @dataclass(frozen=True)
 class Moves:
-    """Keys that change their partition, each at most once, in the order in which it was decided."""
+    """Keys that change their partition, each at most once, in the order of the decisions."""
 
     keys: U64
     source: I32
@@ -46,15 +46,15 @@ class Moves:
 
 
 class HotKeysState(NamedTuple):
-    """Everything that a gateway has to keep. Hot keys lie by ascending fingerprint.
+    """The complete state of a gateway. Hot keys are sorted by fingerprint.
 
     Parameters:
-        counter: the lossy counter of the window under way.
+        counter: the lossy counter of the current window.
         keys: the hot keys.
-        partition: where each of them is.
-        sizes: their messages in the last window; of a key that became hot since, its messages so far,
-            as many as a whole window would have.
-        arrived: messages of the window under way by home partition, where `others` asks for it.
+        partition: the partition of each.
+        sizes: their messages in the last window; for a key that became hot since, its messages so far,
+            extrapolated to a whole window.
+        arrived: messages of the current window by home partition, if `others` is set.
         rest: messages of all other keys in the last window, by partition.
         numbers: see `BAR`, `LAST_TOTAL` and `WINDOWS`.
     """
@@ -69,7 +69,7 @@ class HotKeysState(NamedTuple):
 
 
 def to_arrays(state: HotKeysState) -> dict[str, npt.NDArray]:
-    """A flat dictionary of arrays, without the counter's hash table, which can be made again."""
+    """A flat dictionary of arrays, without the counter's hash table, which can be rebuilt."""
     size = int(state.counter.numbers[tracked_keys.SIZE])
     counter = {
         f"counter_{name}": getattr(state.counter, name)[:size].copy()
@@ -80,7 +80,7 @@ def to_arrays(state: HotKeysState) -> dict[str, npt.NDArray]:
 
 
 def from_arrays(arrays: Mapping[str, npt.NDArray]) -> HotKeysState:
-    """From what `to_arrays` has made."""
+    """The state from the result of `to_arrays`."""
     counter = tracked_keys.restored(
         *(arrays[f"counter_{name}"] for name in ("keys", "counts", "slack", "born", "numbers"))
     )
@@ -88,13 +88,13 @@ def from_arrays(arrays: Mapping[str, npt.NDArray]) -> HotKeysState:
 
 
 def partition_sizes(partition: I32, sizes: F64, rest: F64) -> F64:
-    """R_p, with `rest` besides."""
+    """R_p, including `rest`."""
     together: F64 = rest + np.bincount(partition, sizes, len(rest))
     return together
 
 
 def spread_out(fingerprints: U64, counts: I64 | None) -> list[U64]:
-    """Each fingerprint as often as it counts, in pieces that fit into memory."""
+    """Repeat each fingerprint by its count, in pieces that fit into memory."""
     keys = np.ascontiguousarray(fingerprints, np.uint64)
     if counts is None:
         return [keys] if len(keys) else []
@@ -118,14 +118,14 @@ def moved(keys: U64, source: I32, target: I32, reason: Reason) -> Moves:
 
 
 def joined(first: Moves, second: Moves) -> Moves:
-    """The one after the other."""
+    """Both, one after the other."""
     columns = ("keys", "source", "target", "reason")
     return Moves(*(np.concatenate([getattr(first, c), getattr(second, c)]) for c in columns))
 
 
 def at_once(moves: Moves) -> Moves:
-    """Moves that were decided one after another and happen at the same moment: a key that was placed
-    and then moved on goes straight to where it ends, and one that came back stays."""
+    """Combine successive moves that take effect together: a key that was placed and then moved goes
+    straight to its last partition, and one that came back stays."""
     first: dict[int, int] = {}
     last: dict[int, tuple[int, int]] = {}
     columns = (moves.keys, moves.source, moves.target, moves.reason)

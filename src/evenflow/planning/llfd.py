@@ -1,4 +1,4 @@
-"""Least-Load Fit Decreasing on the plan as it is."""
+"""Least-Load Fit Decreasing on the current plan."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class LLFD:
 
     Where a key would overload that worker too, smaller keys make room and are placed after it.
 
-    Guarantee: where a perfectly even assignment exists, every key costs less than the average load and
+    Guarantee: if a perfectly even assignment exists, every key costs less than the average load and
     θmax is at least ⅓(1 − 1/N), no worker is above θmax (Theorem 1). The table is not limited.
 
     Example:

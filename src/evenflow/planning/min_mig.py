@@ -1,4 +1,4 @@
-"""As little state moved as possible."""
+"""Moves as little state as possible."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from evenflow.planning.protocol import Constraints, Proposal, Statistics
 
 @dataclass(frozen=True)
 class MinMig:
-    """Takes from overloaded workers the keys with much work for their state, largest γ = c^β / S
-    first. The routing table is not limited and grows from interval to interval.
+    """Takes from overloaded workers the keys with the most work for their state, largest γ = c^β / S
+    first. The routing table is unlimited and grows from interval to interval.
 
     Guarantee: the same plan as LLFD's where all keys have the same state and β is above 0.
 
     Parameters:
-        beta: the weight of the cost against that of the state. The larger, the fewer and the costlier
+        beta: the weight of the cost relative to the state. The larger, the fewer and the costlier
             the keys that move.
 
     Example:

@@ -1,4 +1,4 @@
-"""As few entries in the routing table as possible."""
+"""Needs as few entries in the routing table as possible."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class MinTable:
     """Empties the routing table, then takes the costliest keys from overloaded workers: few entries,
     but much state moves, and moves again in the next interval.
 
-    Guarantee: the plan depends on costs and homes, not on where keys are now.
+    Guarantee: the plan depends on costs and homes, not on the keys' current workers.
 
     Example:
         >>> seen = Statistics.of([7, 4, 5, 2, 1, 1], worker=[0, 0, 0, 1, 1, 1], home=[0, 0, 1, 0, 1, 1])

@@ -27,19 +27,20 @@ WORTH = 0.9
 
 @dataclass(frozen=True)
 class Mixed:
-    """MinMig, after as many keys with little state were moved back as the routing table needs.
+    """MinMig, after moving back as many keys with little state as the routing table requires.
 
-    The first trial moves none back. While the table is too large, the next one moves back so many more
-    as there were entries too many. (As printed, a trial forgets how many the last one moved back: two
-    numbers can then follow each other for ever. Sums cannot.) After `MOST_TRIALS`, all are moved back.
+    The first trial moves none back. While the table is too large, the next trial moves back as many
+    more keys as there were excess entries. (As printed, a trial forgets how many keys the last one
+    moved back, so it can alternate between two numbers for ever. Sums cannot.) After `MOST_TRIALS`, all
+    keys are moved back.
 
-    Where no trial keeps the constraints, MinTable is asked, and θmax is relaxed by halves of what there
-    is between it and the load with an empty table. What comes back is then the plan that exceeds its
-    limits, of load and of table, by the least part of them; or staying, if none is a tenth better: a
-    plan that breaks its promise must be worth its moves.
+    If no trial respects the constraints, MinTable is tried, and θmax is relaxed by bisection between
+    its value and the load with an empty table. The result is the plan that exceeds its limits, of load
+    and of table, by the smallest fraction; or no move at all if no plan is a tenth better: a plan that
+    violates its constraints must be worth its moves.
 
-    Guarantee: if a trial keeps all constraints, so does the plan. Otherwise it exceeds its limits by no
-    greater a part than MinTable's plan, but for the tenth that staying is granted.
+    Guarantee: if a trial respects all constraints, so does the plan. Otherwise it exceeds its limits by
+    no greater fraction than MinTable's plan, except for the tenth in favour of staying.
 
     Parameters:
         beta: the weight of the cost against that of the state in γ = c^β / S.
@@ -67,7 +68,7 @@ class Mixed:
 
 
 def trials(room: Room) -> Iterator[Assignment]:
-    """n = 0, then so many more as there were entries too many in the trial before."""
+    """Move back no key, then as many more as there were excess entries in the previous trial."""
     found = assign(room)
     yield found
     over = found.table_size - room.constraints.table_limit
@@ -95,8 +96,8 @@ def best_proposal(
 def best_assignment(
     room: Room, found: Iterable[Assignment], planner: str, first: bool = False
 ) -> tuple[Assignment, dict[str, Any]]:
-    """The `first` that keeps all constraints, if that is asked for, else the one that moves least; and
-    what `Mixed` says if none keeps them. With it, how it was found."""
+    """The first assignment that respects all constraints if `first` is set, else the one that moves
+    least; as described in `Mixed` if none respects them. Also returns how it was found."""
     constraints = room.constraints
     chosen, tried = None, 0
     for assignment in found:
@@ -105,7 +106,7 @@ def best_assignment(
         chosen = trial if chosen is None else chosen.better(trial)
         if first and chosen.excess == 0:
             break
-    assert chosen is not None  # there is always the trial that moves nothing back
+    assert chosen is not None  # the trial that moves nothing back always exists
     if not (first and chosen.excess == 0):
         cleaned = prepare(room.statistics, constraints, by_cost=True, counts=room.counts())
         plan = assign(cleaned, cleaned.loose)
@@ -126,7 +127,7 @@ def best_assignment(
 
 
 def _relaxed(room: Room) -> Iterator[Assignment]:
-    """Mixed with a larger θmax, closer and closer to the least that can be kept."""
+    """Mixed with a larger θmax, approaching the smallest one that is feasible."""
     limit = room.constraints.table_limit
     empty = assign(at_theta(room, float("inf")), room.loose)
     yield empty
@@ -142,7 +143,7 @@ def _relaxed(room: Room) -> Iterator[Assignment]:
 
 
 class _Choice(NamedTuple):
-    """A plan that may be chosen: the less it exceeds, then the less it moves, the better."""
+    """A candidate plan: less excess is better, then less migration."""
 
     excess: float
     migration: float

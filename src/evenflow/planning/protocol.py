@@ -1,4 +1,4 @@
-"""The one protocol of planning: what has been seen of each key → where each key goes next.
+"""The one protocol of planning: statistics of each key → the worker it goes to next.
 
 Paper: "Parallel stream processing against workload skewness and variance", §II. In its words: the
 statistics are c(k), S(k, w), F(k) and h(k); the constraints are θmax and Amax; a proposal is F′.
@@ -25,17 +25,17 @@ _ROUNDING = 1e-9  #: of the average load; sums of many costs are not exact
 
 @dataclass(frozen=True)
 class Statistics:
-    """What the intervals before have shown of every key; one row per key, in any order.
+    """Statistics of past intervals, one row per key, in any order.
 
-    Keys that stand in the routing table belong here also when nothing was seen of them, at cost 0:
-    only keys that are here can be moved back.
+    Keys in the routing table must be included even if they had no rows, at cost 0: only keys that are
+    listed here can be moved back.
 
     Parameters:
-        keys: fingerprints, each once.
+        keys: distinct fingerprints.
         costs: c(k), the work of a key in the last interval, in any unit: rows, seconds.
-        state: S(k, w), bytes of state that go along when the key moves.
-        worker: F(k), the worker that has the key now.
-        home: h(k), the worker that has it by hash.
+        state: S(k, w), bytes of state that move with the key.
+        worker: F(k), the current worker.
+        home: h(k), the worker given by the hash.
 
     Example:
         >>> seen = Statistics.of(costs=[7, 4, 2], worker=[0, 0, 1], home=[0, 0, 0])
@@ -61,10 +61,12 @@ class Statistics:
                 raise InputError(f"{name} must be finite and not negative")
         for name in ("worker", "home"):
             if rows and getattr(self, name).min() < 0:
-                raise InputError(f"{name} must be numbers of workers, from 0")
-        ascending = bool((self.keys[1:] > self.keys[:-1]).all())  # as most come, and soon seen
+                raise InputError(f"{name} must be worker numbers, from 0")
+        ascending = bool(
+            (self.keys[1:] > self.keys[:-1]).all()
+        )  # the usual case, and quick to check
         if not ascending and len(np.unique(self.keys)) < rows:
-            raise InputError("a key stands twice in the statistics; add its rows up first")
+            raise InputError("a key appears twice in the statistics; add its rows up first")
 
     @classmethod
     def of(
@@ -75,8 +77,8 @@ class Statistics:
         state: npt.ArrayLike | None = None,
         keys: npt.ArrayLike | None = None,
     ) -> Statistics:
-        """From anything like arrays. Keys are numbered from 0, states as large as costs, and every
-        key is where its hash puts it, unless given."""
+        """From array-likes. Unless given, keys are numbered from 0, states are as large as costs, and
+        every key is at home."""
         cost = np.asarray(costs, np.float64)
         now = np.asarray(worker, np.int32)
         return cls(
@@ -97,23 +99,23 @@ class Statistics:
         return np.bincount(self.worker, self.costs, workers).astype(np.float64)
 
     def listed(self) -> Booleans:
-        """Which keys are in the routing table: those that are not at home."""
+        """The keys in the routing table: those away from home."""
         listed: Booleans = self.worker != self.home
         return listed
 
 
 @dataclass(frozen=True)
 class Constraints:
-    """What a plan must keep.
+    """The constraints on a plan.
 
-    Only too much load breaks a promise: a worker with little to do delays nobody. (The paper's θ is
-    two-sided, its algorithms relieve overloaded workers only, and so do these.)
+    Only overload violates them: an underloaded worker delays nothing. (The paper's θ is two-sided, but
+    its algorithms, like these, relieve only overloaded workers.)
 
     Parameters:
-        workers: how many there are, N_D.
+        workers: N_D, the number of workers.
         theta: θmax: no worker may have more than (1 + θmax) times its share.
-        table_limit: Amax: how many keys may be away from home.
-        weights: the workers' capacities, in any unit; all alike if not given.
+        table_limit: Amax: the maximum number of keys away from home.
+        weights: the workers' capacities, in any unit; equal if not given.
 
     Example:
         >>> Constraints(2, theta=0.1).limits(100.0).round(6).tolist()
@@ -132,7 +134,7 @@ class Constraints:
         check_one_each("workers", self.workers, "weights", self.weights)
 
     def shares(self) -> F64:
-        """Each worker's part of the work, in all 1."""
+        """Each worker's share of the work; they add up to 1."""
         if self.weights is None:
             return np.full(self.workers, 1 / self.workers)
         weights = np.array(self.weights, np.float64)
@@ -140,21 +142,21 @@ class Constraints:
         return shares
 
     def limits(self, total: float) -> F64:
-        """Lmax of each worker, where `total` is the work of all."""
+        """Lmax of each worker, where `total` is the total work."""
         limits: F64 = (1 + self.theta) * total * self.shares()
         return limits
 
     def overload(self, loads: F64, total: float | None = None) -> float:
-        """How far the worst worker is above its share of the work of all, that of `loads` if not given:
-        0.1 is a tenth too much."""
+        """How far the worst worker is above its share of `total`, by default the sum of `loads`: 0.1 is
+        a tenth too much."""
         total = float(loads.sum()) if total is None else total
         if total <= 0:
             return 0.0
         return float((loads / (total * self.shares())).max()) - 1
 
     def check(self, statistics: Statistics) -> None:
-        """Refuse statistics of other workers than these. A key may be now on a worker that is leaving
-        (its number is too high): planners must move it. Its home must be one that stays."""
+        """Reject statistics of other workers. A key may currently be on a worker that is leaving (its
+        number is too high), and planners must move it. Its home must be a worker that stays."""
         if len(statistics) and statistics.home.max() >= self.workers:
             raise InputError(
                 f"a key's home is worker {statistics.home.max()}, but there are {self.workers}"
@@ -163,14 +165,14 @@ class Constraints:
 
 @dataclass(frozen=True)
 class Proposal:
-    """What a planner wants: a worker for every key of the statistics, and what that means.
+    """A planner's proposal: a worker for every key of the statistics, and its consequences.
 
     Parameters:
-        statistics: what it was made from.
-        constraints: what it had to keep.
+        statistics: the statistics it was made from.
+        constraints: the constraints it had to respect.
         worker: F′(k).
-        planner: who made it.
-        told: more numbers about how it was found: rounds, trials, errors.
+        planner: the planner's name.
+        told: further figures on how it was found: rounds, trials, errors.
     """
 
     statistics: Statistics
@@ -180,7 +182,7 @@ class Proposal:
     told: dict[str, Any] = field(default_factory=dict)
 
     def loads(self) -> F64:
-        """The work of each worker that is expected, if keys cost what they did."""
+        """The predicted work of each worker, if keys cost the same again."""
         counts = np.bincount(self.worker, self.statistics.costs, self.constraints.workers)
         return counts.astype(np.float64)
 
@@ -198,7 +200,7 @@ class Proposal:
         return float(self.statistics.state[self.moved()].sum())
 
     def listed(self) -> Booleans:
-        """Which keys will stand in the routing table."""
+        """The keys that will be in the routing table."""
         listed: Booleans = self.worker != self.statistics.home
         return listed
 
@@ -213,7 +215,7 @@ class Proposal:
         return RoutingTable(dict(zip(keys, workers, strict=True)))
 
     def failures(self) -> list[str]:
-        """The constraints that it does not keep, and by how much; empty if it keeps all."""
+        """The constraints that it violates, and by how much; empty if none."""
         failures = []
         theta, overload = self.constraints.theta, self.overload()
         if overload > theta + _ROUNDING:
@@ -232,11 +234,11 @@ class Proposal:
         return failures
 
     def feasible(self) -> bool:
-        """Whether it keeps all constraints."""
+        """Whether it respects all constraints."""
         return not self.failures()
 
     def reason(self) -> str:
-        """What it does, or what it could not do, in words."""
+        """What it does, or which constraints it violates, in words."""
         failures = self.failures()
         if failures:
             return "the best plan found does not keep all constraints: " + "; ".join(failures)
@@ -253,7 +255,7 @@ class Proposal:
 
 
 def _alone(largest: float, limit: float) -> str:
-    """A remark where no plan could do better."""
+    """A remark if no plan could do better."""
     if largest <= limit:
         return ""
     return (
@@ -263,16 +265,16 @@ def _alone(largest: float, limit: float) -> str:
 
 @runtime_checkable
 class Planner(Protocol):
-    """Proposes; the controller decides. Frozen, picklable configuration and no state: the same
-    statistics and constraints give the same proposal, on every machine.
+    """Proposes; the controller decides. Frozen, picklable configuration without state: the same
+    statistics and constraints give the same proposal on every machine.
 
-    Guarantee: a proposal has a live worker for every key of the statistics. Where no plan keeps all
-    constraints, the best that was found comes back, and `Proposal.failures` says what it breaks.
+    Guarantee: a proposal has a live worker for every key of the statistics. If no plan respects all
+    constraints, the best one found is returned, and `Proposal.failures` lists what it violates.
     """
 
     name: ClassVar[str]  #: "mixed"
     symbol: ClassVar[str]  #: the paper's own word, "Mixed"
 
     def plan(self, statistics: Statistics, constraints: Constraints) -> Proposal:
-        """Where each key goes next."""
+        """Propose a worker for each key."""
         ...

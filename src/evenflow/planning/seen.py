@@ -1,4 +1,4 @@
-"""What intervals have shown of each key: rows, cost and state, added up and forgotten."""
+"""Statistics of each key over intervals: rows, cost and state, added up and aged."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from evenflow.planning.protocol import F64, I32, U64, Statistics
 
 @dataclass(frozen=True)
 class Seen:
-    """One row a key, by ascending fingerprint.
+    """One row per key, sorted by fingerprint.
 
     Parameters:
         keys: fingerprints.
-        rows: how many rows a key had.
-        costs: what they cost, in the operator's own unit: rows, or seconds.
+        rows: the number of rows of each key.
+        costs: their cost, in the operator's own unit: rows, or seconds.
         state: bytes of the key's state, as last seen.
 
     Example:
@@ -34,7 +34,7 @@ class Seen:
 
     @classmethod
     def of(cls, keys: U64, rows: F64, costs: F64, state: F64) -> Seen:
-        """From columns in any order, in which a key may stand several times: its rows are added up."""
+        """From columns in any order; rows of the same key are added up."""
         order = np.argsort(keys, kind="stable")
         ordered = keys[order]
         begins = np.ones(len(ordered), bool)
@@ -67,8 +67,8 @@ class Seen:
         return len(self.keys)
 
     def after(self, before: Seen, memory: float) -> Seen:
-        """This interval and those before, which count `memory` times as much. The size of a state is
-        the last one that is known; a key of which next to nothing is left is forgotten."""
+        """This interval plus `memory` times the earlier ones. The size of a state is the last known
+        one; a key whose weight has almost vanished is dropped."""
         kept = before.rows * memory >= 0.5
         old = before.keys[kept]
         known = np.isin(old, self.keys, assume_unique=True)
@@ -80,18 +80,18 @@ class Seen:
         )
 
     def with_keys(self, keys: U64) -> Seen:
-        """This, and a row of noughts for each of these keys that is not here."""
+        """This, with a row of zeros for each of these keys that is missing."""
         missing = np.setdiff1d(keys, self.keys)
         nothing = np.zeros(len(missing))
         return Seen.sum([self, Seen(missing, nothing, nothing, nothing)])
 
     def statistics(self, worker: I32, home: I32) -> Statistics:
-        """As planners want it."""
+        """The input of planners."""
         return Statistics(self.keys, self.costs, self.state, worker, home)
 
     def deviation(self, worker: I32, workers: int) -> F64:
-        """By how much chance alone may have changed each worker's cost (one standard deviation): a key
-        whose n rows came independently of each other could as well have had √n more or fewer."""
+        """One standard deviation of each worker's cost: a key whose n rows arrived independently could
+        just as well have had √n more or fewer."""
         squares = self.costs**2 / np.maximum(self.rows, 1)
         deviation: F64 = np.sqrt(np.bincount(worker, squares, workers))
         return deviation
