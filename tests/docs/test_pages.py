@@ -64,7 +64,7 @@ EXAMPLES = python_examples()
 
 
 def test_readme_and_concepts_have_examples():
-    assert {name.partition(":")[0] for name, _, _ in EXAMPLES} >= {"README.md", "docs/concepts.md"}
+    assert {name.partition(":")[0] for name, _, _ in EXAMPLES} >= {"docs/concepts.md"}
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ _LITTLE_MEMORY = 4 * _GIB  # Spark's driver takes one, each Python worker a quar
 _REQUIREMENT = re.compile(
     r"""(?P<name>[\w.-]+)(\[.*?\])?\s*(?P<bounds>[^;]*?)\s*(;.*extra\s*==\s*["'](?P<extra>.*?)["'].*)?$"""
 )
-_NOT_FOR_EVERYONE = {"kafka", "dashboard", "java", "connect", "dev"}
+_NOT_FOR_EVERYONE = {"connect", "dev", "docs", "java", "kafka", "report"}
 
 
 @dataclass(frozen=True)
@@ -204,14 +204,19 @@ def memory() -> Check:
         return Check("memory", "ok", "not known")
     found = f"{have / _GIB:.1f} GiB"
     if have < _LITTLE_MEMORY:
-        return Check("memory", "warning", found, "take fewer workers: each Python task has its own")
+        return Check(
+            "memory",
+            "warning",
+            found,
+            "run fewer tasks at a time: each has a Python of its own",
+        )
     return Check("memory", "ok", found)
 
 
 def cores() -> Check:
     n = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     if n < 2:
-        return Check("cores", "warning", "1", "workers take turns; give it two to see balance pay")
+        return Check("cores", "warning", "1", "tasks take turns; give it two to see balance pay")
     return Check("cores", "ok", str(n))
 
 
@@ -239,10 +244,10 @@ def spark_job() -> Check:
         return Check(
             "Spark",
             "problem",
-            f"{version}; rows went to other tasks than their workers': {rows}",
+            f"{version}; rows went to tasks other than their partition's: {rows}",
             "please report this with the versions above",
         )
-    return Check("Spark", "ok", f"{version} starts; eight rows met their workers")
+    return Check("Spark", "ok", f"{version} starts; eight rows reached their partitions")
 
 
 _LOOK_AT_SPARK = "look at Spark's own messages, which precede these lines"

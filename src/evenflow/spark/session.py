@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
+import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -154,7 +157,8 @@ def check_session(spark: SparkSession) -> None:
     """Refuse a session on which the engine could not keep its promises.
 
     It needs `repartitionById`, and shuffles whose checksum does not depend on the order of rows:
-    without them, a task that is run again could send a row to a second worker, or to none, unseen.
+    without them, a task that is run again could send a row to a second partition, or to none, unseen.
+    Its tasks need a Python that has this package.
 
     Parameters:
         spark: a session, classic or Connect.
@@ -167,6 +171,37 @@ def check_session(spark: SparkSession) -> None:
                 f"{name} is {value}, and must be true, because exactly-once rests on it; set it with "
                 f"spark.conf.set({name!r}, 'true'), or drop the setting: true is Spark's default"
             )
+    _check_tasks_python(spark)
+
+
+def _check_tasks_python(spark: SparkSession) -> None:
+    """Refuse a local session whose tasks run under a Python without this package.
+
+    That is what a program has that is started as `.venv/bin/python program.py`, with the environment
+    not activated and no PYSPARK_PYTHON: Spark then starts the `python3` of the PATH. On a cluster only
+    its executors can tell.
+    """
+    try:
+        context = spark.sparkContext
+    except Exception:  # Spark Connect: the server has its own Python
+        return
+    used = str(getattr(context, "pythonExec", sys.executable))
+    found = shutil.which(used)
+    if not str(context.master).startswith("local") or found is None or _has_evenflow(found):
+        return
+    raise InputError(
+        f"Spark's tasks run under {found}, which does not have evenflow; set PYSPARK_PYTHON to "
+        f"{sys.executable} before the session starts (or activate the environment), or start it with "
+        "evenflow.spark.session.local_session()"
+    )
+
+
+@cache
+def _has_evenflow(python: str) -> bool:
+    if os.path.abspath(python) == os.path.abspath(sys.executable):
+        return True
+    asked = "import importlib.util as u, sys; sys.exit(u.find_spec('evenflow') is None)"
+    return subprocess.run([python, "-c", asked], capture_output=True).returncode == 0
 
 
 def check_version(version: str) -> None:
