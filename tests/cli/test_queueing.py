@@ -109,7 +109,7 @@ def test_virtual_workers_is_short_for_the_parameter(run):
         (["--change-at", "5,4"], "such as 600000:5,4; got '5,4'"),
         (["--change-at", "x:5,4"], "such as 600000:5,4; got 'x:5,4'"),
         (["--change-at", "100:five"], "--change-at 100: takes the number of stronger machines"),
-        (["--change-at", "30000:1,2"], "a change after 30000 messages never comes"),
+        (["--change-at", "30000:1,2"], "a change after 30000 messages is beyond"),
         (["--change-at", "9:1,2", "--change-at", "5:1,3"], "in order of their messages"),
         (["--arrivals", "daily"], "no arrival curve is called 'daily'; known: constant, hourly"),
         (["--capacity", 0.8, "--weights", "1,1,1,1,4"], "use --heterogeneity instead"),

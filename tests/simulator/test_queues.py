@@ -129,7 +129,7 @@ def test_wrong_clusters_are_refused(fields, says):
 
 
 def test_a_cluster_needs_workers():
-    with pytest.raises(InputError, match="needs the number of its workers"):
+    with pytest.raises(InputError, match="needs a number of workers"):
         Cluster.from_dict({})
 
 

@@ -352,7 +352,7 @@ def test_space_saving_refuses_to_have_no_counters(capacity):
         SpaceSaving(capacity)
 
 
-@pytest.mark.parametrize("sketch", [LossyCounting(0.1), Exact()], ids=repr)
+@pytest.mark.parametrize("sketch", [LossyCounting(0.1), Exact(), SpaceSaving(3)], ids=repr)
 @pytest.mark.parametrize("share", [-0.1, 1.1, math.nan])
 def test_a_share_outside_0_to_1_is_refused(sketch, share):
     with pytest.raises(InputError, match="share"):

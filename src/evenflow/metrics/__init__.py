@@ -1,6 +1,6 @@
-"""Records → numbers: imbalance, replication, worst windows, latency. One metric a file.
+"""Imbalance, replication, worst windows, latency: one metric per file.
 
-Every tracker takes a stream in chunks of any size and gives the same numbers for every chunking.
+Every tracker takes a stream in chunks of any size; its numbers do not depend on the chunking.
 """
 
 from evenflow.metrics.imbalance import ImbalanceTracker, imbalance

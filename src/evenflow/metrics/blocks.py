@@ -1,4 +1,4 @@
-"""A stream of worker numbers, cut into blocks of equal length and counted."""
+"""Messages per worker in blocks of equal length."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class BlockLoads:
 
     Attributes:
         seen: messages fed so far.
-        unfinished: the counts of the last block, which has begun but has not been yielded.
+        unfinished: the counts of the current block.
 
     Example:
         >>> blocks = BlockLoads(workers=2, size=3)
@@ -35,7 +35,7 @@ class BlockLoads:
         self.unfinished: I64 = np.zeros(workers, np.int64)
 
     def feed(self, numbers: I32) -> Iterator[I64]:
-        """The counts of each block that `numbers` completes. Exhaust it before feeding again."""
+        """Yields the counts of each block that `numbers` completes; exhaust it before feeding again."""
         start = 0
         while start < len(numbers):
             stop = min(len(numbers), start + self._size - self.seen % self._size)

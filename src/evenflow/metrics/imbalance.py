@@ -12,12 +12,12 @@ from evenflow.model import Workers
 def imbalance(loads: I64, shares: F64 | None = None) -> float:
     """The largest load fraction minus the average one, I(t) of the papers; 0 is perfect.
 
-    Where workers have weights, each load fraction is first divided by n times the worker's fair
-    share, so that a worker with four times the weight may have four times the load.
+    If workers have weights, each load fraction is first divided by n times the worker's fair share, so
+    that a worker with four times the weight may have four times the load.
 
     Parameters:
         loads: messages of each worker.
-        shares: fair share of each worker, which add up to 1; equal ones if left out.
+        shares: fair share of each worker, adding up to 1; equal if not given.
 
     Example:
         >>> imbalance(np.array([6, 2]))
@@ -38,7 +38,7 @@ def imbalance(loads: I64, shares: F64 | None = None) -> float:
 
 
 class ImbalanceTracker:
-    """Follows the imbalance of a stream: the loads so far, and I(t) every `every` messages.
+    """Tracks the imbalance of a stream: the loads so far, and I(t) every `every` messages.
 
     Parameters:
         workers: the roster, or the number of workers.

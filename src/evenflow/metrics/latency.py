@@ -1,4 +1,4 @@
-"""How long messages take: quantiles of a stream of any length, in bounded memory."""
+"""Latencies of messages: quantiles of a stream of any length, in bounded memory."""
 
 from __future__ import annotations
 
@@ -13,18 +13,16 @@ from evenflow.model import InputError
 # A bucket is the exponent and the first six bits of the fraction of a floating point number: 64
 # buckets for every doubling, the widest 1/64 of its lower end.
 _SHIFT = 46
-_PER_DOUBLING = 64
-_SMALLEST, _LARGEST = 2.0**-40, 2.0**60
-_FIRST = int(np.array(_SMALLEST).view(np.int64)) >> _SHIFT
-_BUCKETS = 100 * _PER_DOUBLING
+_FIRST = int(np.array(2.0**-40).view(np.int64)) >> _SHIFT
+_BUCKETS = 100 * 64  # up to 2⁶⁰
 
 
 class LatencyHistogram:
     """Mean, maximum and quantiles of a stream of latencies.
 
-    Guarantee: a quantile is within 1 % of the exact one (of latencies from 2⁻⁴⁰ to 2⁶⁰; smaller and
-    larger ones are counted at these ends), with 50 kB of memory however long the stream is. Count,
-    mean and maximum are exact. Chunking changes nothing.
+    Guarantee: a quantile is within 1 % of the exact one (latencies are clipped to 2⁻⁴⁰ … 2⁶⁰), in
+    50 kB of memory for any length of the stream. Count, mean and maximum are exact. Chunking changes
+    nothing.
 
     Example:
         >>> histogram = LatencyHistogram()
@@ -46,7 +44,7 @@ class LatencyHistogram:
 
     @property
     def sum(self) -> float:
-        """All latencies, added up in the order of the stream."""
+        """The sum of all latencies."""
         return float(self._sum_and_max[0])
 
     @property
@@ -60,7 +58,7 @@ class LatencyHistogram:
         return float(self._sum_and_max[1])
 
     def quantile(self, q: float) -> float:
-        """The smallest latency that at least the part `q` of all messages do not exceed; 0 if none."""
+        """The smallest latency that a share `q` of all messages does not exceed; 0 if none."""
         if not 0 <= q <= 1:
             raise InputError(f"a quantile must lie in 0..1, got {q}")
         if not self.count:

@@ -15,14 +15,14 @@ F64 = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class MeasuredRun:
-    """What the metrics of a query's batches say about the run as a whole.
+    """The metrics of a query's batches, summarised over the whole run.
 
-    A batch without rows counts only with its time. The latency of a message is the time from the start
-    of its batch until its task had processed it; the rows of a task are taken to have been processed
-    at equal intervals over the time that the operator took for them.
+    A batch without rows contributes only its time. The latency of a message is the time from the start
+    of its batch until its task had processed it; a task is assumed to process its rows at equal
+    intervals over the operator's time.
 
     Parameters:
-        label: what the run is called.
+        label: a name for the run.
         batches: the metrics of its batches, oldest first.
 
     Example:
@@ -44,7 +44,7 @@ class MeasuredRun:
 
     @property
     def seconds(self) -> float:
-        """From the start of the first batch to the end of the last, with what Spark does between."""
+        """From the start of the first batch to the end of the last, with Spark's work in between."""
         if not self.batches:
             return 0.0
         first, last = self.batches[0], self.batches[-1]
@@ -69,7 +69,7 @@ class MeasuredRun:
         return np.concatenate(parts) if parts else np.zeros(0)
 
     def latency(self, q: float) -> float | None:
-        """The latency that the part `q` of all messages does not exceed; None without messages."""
+        """The latency that a share `q` of all messages does not exceed; None without messages."""
         if not len(self.latencies):
             return None
         return float(np.quantile(self.latencies, q, method="inverted_cdf"))
@@ -90,20 +90,20 @@ class MeasuredRun:
 
     @property
     def replication(self) -> float:
-        """In how many partitions a key has rows within a batch, on average."""
+        """Partitions per key within a batch, on average."""
         keys = sum(batch["keys"] for batch in self.batches)
         return sum(batch["replicas"] for batch in self.batches) / keys if keys else 1.0
 
     @property
     def schemes(self) -> list[str]:
-        """The schemes that it went through, in order."""
+        """The schemes of the batches, in order, without repetitions."""
         names = [batch["scheme"] for batch in self.batches]
         return [name for i, name in enumerate(names) if i == 0 or name != names[i - 1]]
 
     def settled(self) -> MeasuredRun | None:
-        """The part of the run under its last scheme; None where it had one scheme only.
+        """The part of the run under its last scheme; None if it had only one.
 
-        "auto" has to see keys before it can choose: its first batches say what it began with.
+        "auto" has to see keys before it can choose, so its first batches use another scheme.
         """
         if len(self.schemes) < 2:
             return None

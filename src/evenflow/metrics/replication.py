@@ -1,4 +1,4 @@
-"""On how many workers a key lies, on average: the price of splitting keys."""
+"""Workers per key, on average: the price of splitting keys."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _ONE = np.uint64(1)
 class ReplicationTracker:
     """Counts the distinct keys and the distinct (worker, key) pairs of a stream, exactly.
 
-    Memory: at most 48 bytes a key and 32 bytes a pair (but never less than for 4 096 of each),
-    whatever the length of the stream. A pair is a worker that holds state for a key, so
-    `pairs / keys` is the memory that splitting costs, relative to key grouping.
+    Memory: at most 48 bytes per key and 32 bytes per pair (at least for 4 096 of each), for any length
+    of the stream. A pair is a worker that holds state for a key, so `pairs / keys` is the memory that
+    splitting costs, relative to key grouping.
 
     Parameters:
         workers: the roster, or the number of workers.
@@ -59,9 +59,9 @@ class ReplicationTracker:
                 numbers,
                 done,
             )
-            self._grow_where_half_full()
+            self._grow_if_half_full()
 
-    def _grow_where_half_full(self) -> None:
+    def _grow_if_half_full(self) -> None:
         if 2 * self.keys >= len(self._key_words):
             words, key_numbers = new_table(2 * self.keys)
             _move_keys(self._key_words, self._key_numbers, words, key_numbers)
@@ -83,7 +83,7 @@ class ReplicationTracker:
 
     @property
     def replication(self) -> float:
-        """Workers a key, on average; 1.0 where no key was split."""
+        """Workers per key, on average; 1.0 if no key was split."""
         return self.pairs / self.keys if self.keys else 1.0
 
 
@@ -108,7 +108,7 @@ def _add(
     workers: I32,
     start: int,
 ) -> int:
-    """Count messages from `start` on; stops where a table is half full and returns the position."""
+    """Count messages from `start` on; stops when a table is half full and returns the position."""
     n_keys, n_pairs = counts[_KEYS], counts[_PAIRS]
     most_keys, most_pairs = len(key_words) // 2, len(pair_words) // 2
     i = start

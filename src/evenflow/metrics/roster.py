@@ -1,4 +1,4 @@
-"""Worker ids → worker numbers, and what each worker's fair share is."""
+"""Worker ids → worker numbers, and the fair share of each worker."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def fair_shares(workers: Workers | int) -> F64:
 class WorkerNumbers:
     """Turns worker ids, which may have gaps, into numbers 0 … n − 1 in the roster's order.
 
-    Guarantee: an id that is not in the roster is refused, never counted for another worker.
+    Guarantee: an id that is not in the roster is an error, never counted for another worker.
 
     Parameters:
         workers: the roster, or the number of workers.
@@ -51,16 +51,16 @@ class WorkerNumbers:
             return ids
         if self._dense:
             if ids.min() < 0 or ids.max() >= len(self._sorted):
-                raise self._stranger(ids, (ids < 0) | (ids >= len(self._sorted)))
+                raise self._unknown(ids, (ids < 0) | (ids >= len(self._sorted)))
             return ids
         places = np.searchsorted(self._sorted, ids).clip(max=len(self._sorted) - 1)
         wrong = self._sorted[places] != ids
         if wrong.any():
-            raise self._stranger(ids, wrong)
+            raise self._unknown(ids, wrong)
         numbers: I32 = self._order[places]
         return numbers
 
-    def _stranger(self, ids: I32, wrong: npt.NDArray[np.bool_]) -> InputError:
+    def _unknown(self, ids: I32, wrong: npt.NDArray[np.bool_]) -> InputError:
         return InputError(
             f"a message was sent to worker {int(ids[wrong][0])}, which is not one of the "
             f"{len(self._sorted)} live workers: the grouping scheme is at fault"

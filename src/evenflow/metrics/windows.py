@@ -1,8 +1,8 @@
-"""The worst moment of a stream: how far a worker was above its fair share for a while.
+"""The worst window of a stream: how far a worker was above its fair share.
 
-A stream that is balanced over an hour may swamp one worker after another for a minute each. So the
-load is also looked at window by window, beginning after the first window, in which a scheme may
-still be learning which keys are hot.
+A stream that is balanced over an hour may overload one worker after another for a minute each. So the
+load is also measured per window, after a first one in which a scheme may still be learning the hot
+keys.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class WorstWindow:
     """The largest load ÷ fair load of any worker in any *tumbling* window after the first.
 
     1.0 is perfect. Windows do not overlap: messages 20 000–39 999, 40 000–59 999, …; an unfinished
-    last window does not count.
+    window does not count.
 
     Parameters:
         workers: the roster, or the number of workers.
@@ -50,16 +50,15 @@ class WorstWindow:
 
     @property
     def value(self) -> float | None:
-        """The worst so far; None where the stream is shorter than two windows."""
+        """The worst so far; None if the stream is shorter than two windows."""
         return self._worst if self._windows > 1 else None
 
 
 class WorstSlidingWindow:
     """The same over *all* windows of consecutive messages that begin after the first `window`.
 
-    Constant time a message and `window` numbers of memory. The largest load of any worker at any
-    time is the largest of the workers' own peaks, so only each worker's peak is kept: no maximum
-    has to be maintained while loads go down.
+    Constant time per message and `window` numbers of memory. The largest load of any worker at any
+    time is the largest of the workers' own peaks, so only each worker's peak is kept.
 
     Parameters:
         workers: the roster, or the number of workers.
@@ -91,7 +90,7 @@ class WorstSlidingWindow:
 
     @property
     def value(self) -> float | None:
-        """The worst so far; None where the stream is shorter than two windows."""
+        """The worst so far; None if the stream is shorter than two windows."""
         if self._seen < len(self._ring):
             return None
         return float((self._peaks / self._fair).max())
@@ -101,8 +100,8 @@ class WorstSlidingWindow:
 def _slide(ring: I32, loads: I64, peaks: I64, numbers: I32, seen: int) -> None:
     """Move the window over `numbers`; `ring` holds the last window, `seen` messages went before.
 
-    While the first window fills, a peak is noted too early, but never above the one that the full
-    window reaches, as nothing leaves before it is full.
+    Peaks are recorded even while the first window fills: they cannot exceed the peak of the full
+    window, as nothing leaves before it is full.
     """
     window = len(ring)
     cursor = np.uint64(seen % window)

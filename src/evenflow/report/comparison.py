@@ -1,4 +1,4 @@
-"""One picture that compares schemes: how even, and at what price."""
+"""One picture that compares schemes: imbalance, and what avoiding it costs."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from evenflow.grouping import schemes
-from evenflow.model import InputError
+from evenflow.metrics.roster import F64, fair_shares
+from evenflow.model import InputError, Workers
 from evenflow.report.labels import place_labels
 from evenflow.report.style import (
     BLUE,
@@ -26,17 +26,14 @@ from evenflow.report.style import (
 )
 from evenflow.simulator import Result
 
-F64 = npt.NDArray[np.float64]
-
 _SPLITS, _KEEPS = BLUE, VERMILLION
 
 
 def draw_comparison(results: Mapping[str, Result], path: Path) -> Path:
-    """Draws the load of every worker and the trade of evenness against memory, as a PNG.
+    """Draws the load of every worker, and imbalance against memory, as a PNG.
 
     Parameters:
-        results: label → result, in the order in which they are to be shown, best first; all on the
-            same stream and roster.
+        results: label → result, best first; all of the same stream and roster.
         path: the file to write.
 
     Example:
@@ -49,7 +46,7 @@ def draw_comparison(results: Mapping[str, Result], path: Path) -> Path:
         'compare.png'
     """
     if not results:
-        raise InputError("there is nothing to draw: no scheme gave a result")
+        raise InputError("nothing to draw: no scheme has a result")
     with house_style():
         figure = new_figure(13.5, 2.7 + 0.36 * max(len(results), 8))
         figure.set_layout_engine("constrained", w_pad=0.12, h_pad=0.1, wspace=0.06)
@@ -76,9 +73,9 @@ def _title(result: Result) -> str:
 
 def _draw_loads(axes: Any, results: Mapping[str, Result]) -> None:
     """Every worker's load as one tick; the busiest one's worst window as a mark."""
-    for row, (label, result) in enumerate(results.items()):
+    for row, result in enumerate(results.values()):
         relative = _relative_loads(result)
-        colour, _ = _style(label, result)
+        colour, _ = _style(result)
         axes.plot(
             [relative.min(), relative.max()], [row, row], color=colour, alpha=0.25, lw=6,
             solid_capstyle="butt",
@@ -115,11 +112,11 @@ def _draw_loads(axes: Any, results: Mapping[str, Result]) -> None:
 def _draw_trade(axes: Any, results: Mapping[str, Result]) -> None:
     """Imbalance against replication, both on logarithmic axes, with the names beside the marks."""
     values = np.array([r.imbalance_mean for r in results.values()])
-    # A perfect scheme has no logarithm: it stands on the floor, below everything that can be told.
+    # A perfect scheme has no logarithm: it is drawn on the floor, below all others.
     floor = 10.0 ** np.floor(np.log10(max(min(values[values > 0], default=1e-6), 1e-9)))
     spots = [(r.replication, max(v, floor)) for r, v in zip(results.values(), values, strict=True)]
-    for (label, result), (x, y) in zip(results.items(), spots, strict=True):
-        colour, marker = _style(label, result)
+    for result, (x, y) in zip(results.values(), spots, strict=True):
+        colour, marker = _style(result)
         axes.plot(x, y, marker, ms=9, color=colour, mec="white", mew=0.8, zorder=3)
     axes.set_xscale("log")
     axes.set_yscale("log")
@@ -147,14 +144,13 @@ def _draw_trade(axes: Any, results: Mapping[str, Result]) -> None:
 
 
 def _relative_loads(result: Result) -> F64:
-    """Load ÷ fair load of each worker; an idle one is drawn at a hundredth, to be seen."""
-    weights = np.array(result.weights or (1.0,) * result.workers)
-    fair = result.messages * weights / weights.sum()
+    """Load ÷ fair load of each worker; an idle one is drawn at 0.01, so that it is visible."""
+    fair = result.messages * fair_shares(Workers.numbered(result.workers, result.weights))
     relative: F64 = np.maximum(np.array(result.loads) / fair, 0.01)
     return relative
 
 
-def _style(label: str, result: Result) -> tuple[str, str]:
-    """Colour and shape: does the scheme split keys?"""
+def _style(result: Result) -> tuple[str, str]:
+    """Colour and shape: whether the scheme splits keys."""
     scheme = schemes().get(result.grouping)
     return (_SPLITS, "o") if getattr(scheme, "splits_keys", True) else (_KEEPS, "s")

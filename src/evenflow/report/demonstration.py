@@ -1,4 +1,4 @@
-"""One picture of runs of the same stream under several schemes: how fast, how late, how even."""
+"""One picture of runs of a stream under several schemes: throughput, latency, imbalance."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ def draw_runs(
     """Draws throughput and imbalance by batch, latencies, and each partition's load, as a PNG.
 
     Parameters:
-        runs: of the same stream; the first is what the others are compared with.
+        runs: of the same stream; the first is the baseline.
         path: the file to write.
-        title: what was run, in a line.
+        title: one line.
         changes_at: the batch at which the stream changed.
     """
     if not runs or not any(run.rows for run in runs):
-        raise InputError("there is nothing to draw: no run gave a batch with rows")
+        raise InputError("nothing to draw: no run has a batch with rows")
     drawn = [(run, _LOOKS[i % len(_LOOKS)]) for i, run in enumerate(runs)]
     with house_style():
         figure = new_figure(12.5, 8.2)
@@ -83,20 +83,20 @@ def _draw_speed(axes: Any, drawn: Drawn, changes_at: int | None) -> None:
 
 
 def _draw_imbalance(axes: Any, drawn: Drawn, changes_at: int | None) -> None:
-    """The fullest worker of each batch."""
+    """The fullest partition of each batch."""
     for run, look in drawn:
         axes.plot(
             _numbers(run), [b["max_over_average"] for b in run.batches], **_line_and_mark(look)
         )
     axes.axhline(1.0, color=INK, lw=0.9)
     axes.set_ylim(0, None)
-    _name(axes, "Imbalance, by batch: 1 is perfect", "batch", "fullest worker ÷ average")
+    _name(axes, "Imbalance, by batch: 1 is perfect", "batch", "fullest partition ÷ average")
     _batches(axes, drawn)
     _mark_change(axes, changes_at)
 
 
 def _draw_latencies(axes: Any, drawn: Drawn) -> None:
-    """Which part of the messages was done after how long."""
+    """The share of messages done after each latency."""
     shares = np.linspace(0, 1, _POINTS)
     longest = 0.0
     for i, (run, look) in enumerate(drawn):
@@ -104,14 +104,14 @@ def _draw_latencies(axes: Any, drawn: Drawn) -> None:
             continue
         longest = max(longest, float(run.latencies.max()))
         axes.plot(np.quantile(run.latencies, shares), 100 * shares, **look.line)
-        told = []
+        marks = []
         for q in (0.5, 0.99):
             value = float(np.quantile(run.latencies, q, method="inverted_cdf"))
             axes.plot(value, 100 * q, **look.mark)
-            told.append(f"p{100 * q:.0f} {value:.2f} s")
-        # Below the curves is always room; beside the marks of two close curves there is none.
+            marks.append(f"p{100 * q:.0f} {value:.2f} s")
+        # There is always room below the curves, but not beside the marks of two close ones.
         axes.annotate(
-            f"{plain(run.label)}: {', '.join(told)}", (1, 0), xycoords="axes fraction", ha="right",
+            f"{plain(run.label)}: {', '.join(marks)}", (1, 0), xycoords="axes fraction", ha="right",
             xytext=(-4, 8 + 16 * (len(drawn) - 1 - i)), textcoords="offset points", fontsize=10,
             color=look.colour,
         )  # fmt: skip
@@ -119,12 +119,12 @@ def _draw_latencies(axes: Any, drawn: Drawn) -> None:
     axes.set_ylim(0, 105)
     _name(
         axes, "Latency of messages: further left is better",
-        "seconds from the start of the batch until the worker had done it", "messages done (%)",
+        "seconds from the start of the batch until it was processed", "messages done (%)",
     )  # fmt: skip
 
 
 def _draw_loads(axes: Any, drawn: Drawn) -> None:
-    """How full each partition was over the whole run, the fullest first."""
+    """The load of each partition over the whole run, fullest first."""
     highest = 1.0
     for i, (run, look) in enumerate(drawn):
         busy = _relative_loads(run)
@@ -145,9 +145,9 @@ def _draw_loads(axes: Any, drawn: Drawn) -> None:
 
 
 def _relative_loads(run: MeasuredRun) -> Any:
-    """Of a batch, on average: the fullest partition, the second fullest and so on, ÷ the average.
+    """The fullest, second fullest, … partition ÷ the average, as a mean over batches.
 
-    Not the sum over batches: a partition that is overloaded in one half of the stream and idle in the
+    Not of sums over batches: a partition that is overloaded in one half of the stream and idle in the
     other would look evenly loaded.
     """
     sums: Any = np.zeros(0)

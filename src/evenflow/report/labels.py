@@ -1,4 +1,4 @@
-"""Names beside marks, without names on top of each other."""
+"""Labels beside marks that do not overlap."""
 
 from __future__ import annotations
 
@@ -17,30 +17,28 @@ def place_labels(
     colour: str,
     line: str,
 ) -> None:
-    """Writes each name near its spot: the nearest place where it covers no mark and no other name.
+    """Writes each name at the nearest place to its spot where it covers no mark and no other name.
 
-    A name that had to move away gets a thin line to its mark. The axes' limits must be final.
+    A name that is further away gets a thin line to its mark. The axes' limits must be final.
     """
     figure = axes.figure
     figure.draw_without_rendering()  # settles the layout, on which positions in pixels depend
     renderer = figure.canvas.get_renderer()
-    pixels_a_point = figure.dpi / 72
+    pixels_per_point = figure.dpi / 72
     marks = [tuple(axes.transData.transform(spot)) for spot in spots]
-    taken = [_around(x, y, 6 * pixels_a_point) for x, y in marks]
+    taken = [_around(x, y, 6 * pixels_per_point) for x, y in marks]
     legend = axes.get_legend()
     if legend is not None:
         taken.append(legend.get_window_extent(renderer).extents)
     inside = axes.get_window_extent(renderer).extents
 
-    # From the top down, so that names of a column of marks are written in the marks' order.
+    # From the top down, so that the names of a column of marks keep the marks' order.
     for i in sorted(range(len(spots)), key=lambda i: -marks[i][1]):
         text = axes.annotate(
             names[i], spots[i], xytext=(0, 0), textcoords="offset points", fontsize=10, color=colour
         )
         distance, offset, align = _best_place(text, renderer, taken, inside)
-        text.set_position(offset)
-        text.set_horizontalalignment(align[0])
-        text.set_verticalalignment(align[1])
+        _move(text, offset, align)
         taken.append(text.get_window_extent(renderer).extents)
         if distance > _FREE_OF_A_LINE:
             leader = {"arrowstyle": "-", "color": line, "lw": 0.9, "shrinkA": 0, "shrinkB": 5}
@@ -50,7 +48,7 @@ def place_labels(
 
 
 def _best_place(text: Any, renderer: Any, taken: Sequence[Any], inside: Any) -> Any:
-    """(distance, offset, alignment) of the first place, from near to far, that is free."""
+    """(distance, offset, alignment) of the nearest free place."""
     fallback = None
     for distance in _RINGS:
         for dx, dy in _DIRECTIONS:
@@ -59,9 +57,7 @@ def _best_place(text: Any, renderer: Any, taken: Sequence[Any], inside: Any) -> 
                 "left" if dx > 0 else "right" if dx < 0 else "center",
                 "bottom" if dy > 0.9 else "top" if dy < -0.9 else "center",
             )
-            text.set_position(offset)
-            text.set_horizontalalignment(align[0])
-            text.set_verticalalignment(align[1])
+            _move(text, offset, align)
             box = text.get_window_extent(renderer).extents
             if not _within(box, inside):
                 continue
@@ -69,6 +65,10 @@ def _best_place(text: Any, renderer: Any, taken: Sequence[Any], inside: Any) -> 
             if not any(_overlap(box, other) for other in taken):
                 return distance, offset, align
     return fallback or (_RINGS[0], (_RINGS[0], 0), ("left", "center"))
+
+
+def _move(text: Any, offset: tuple[float, float], align: tuple[str, str]) -> None:
+    text.set(position=offset, ha=align[0], va=align[1])
 
 
 def _around(x: float, y: float, radius: float) -> tuple[float, float, float, float]:

@@ -1,4 +1,4 @@
-"""What all pictures share: colours, marks, text, and how a file is written."""
+"""What all pictures share: colours, marks, text, and writing the file."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from evenflow.model import InputError
 
 INK, QUIET, FAINT, GRID = "#222222", "#5c5c5c", "#b8b8b8", "#ececec"
 
-# Okabe and Ito's colours, told apart by people of all kinds of colour vision; the shape of a mark
-# and the dashes of a line say the same once more.
+# Okabe and Ito's colours, which people of all kinds of colour vision can distinguish; marks and
+# dashes repeat the distinction.
 BLUE, VERMILLION, GREEN, ORANGE = "#0072B2", "#D55E00", "#009E73", "#E69F00"
 
 Dash = str | tuple[int, tuple[float, ...]]
@@ -58,10 +58,7 @@ class Look:
 
 @contextmanager
 def house_style() -> Iterator[None]:
-    """matplotlib's defaults with ours on top, whatever the user's matplotlibrc says.
-
-    A picture must look the same wherever it is drawn.
-    """
+    """matplotlib's defaults with ours on top, so that the user's matplotlibrc changes nothing."""
     from matplotlib import style
 
     ours = {
@@ -80,7 +77,7 @@ def house_style() -> Iterator[None]:
 
 
 def new_figure(width: float, height: float) -> Any:
-    """A figure of its own, not pyplot's: no window system, no global state."""
+    """A figure without pyplot: no window system, no global state."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -94,8 +91,7 @@ def save_figure(figure: Any, path: Path) -> Path:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with warnings.catch_warnings():
-            # A name in a script that the font has no signs for is drawn as boxes; who looks at the
-            # picture sees that, and a warning for each sign would bury everything else.
+            # Characters that the font lacks are drawn as boxes; a warning for each would be noise.
             warnings.filterwarnings("ignore", message=r"Glyph \d+")
             figure.savefig(path, metadata={"Software": None})
     except OSError as error:
@@ -113,7 +109,7 @@ def name_round_numbers(axis: Any) -> None:
 
 
 def plain(text: str, longest: int = 80) -> str:
-    r"""A name for a picture, as it is: a dollar sign would begin a formula.
+    r"""Text for a picture, with dollar signs escaped: they would start a formula.
 
     Example:
         >>> plain("cost in $\x07")
@@ -123,7 +119,7 @@ def plain(text: str, longest: int = 80) -> str:
 
 
 def printable(text: str, longest: int | None = None) -> str:
-    """`text` without control characters and marks that turn the direction of writing.
+    """`text` without control characters and marks of writing direction.
 
     Example:
         >>> printable("a\\x00b"), printable("abcdef", 4)

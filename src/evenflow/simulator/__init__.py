@@ -1,4 +1,4 @@
-"""The loop in virtual time: a stream is routed by several sources and measured at the workers."""
+"""Simulations in virtual time: several sources route a stream, and the workers are measured."""
 
 from evenflow.simulator.cluster import Cluster
 from evenflow.simulator.engine import simulate

@@ -1,4 +1,4 @@
-"""The machines behind the workers: how strong they are, and when that changes."""
+"""The machines of the workers: their capacities, and when these change."""
 
 from __future__ import annotations
 
@@ -9,19 +9,17 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from evenflow.metrics.roster import F64
 from evenflow.model import InputError
 from evenflow.model.validation import check_positive, check_share, check_whole
 from evenflow.simulator.arrivals import ArrivalCurve, rates_of
-
-F64 = npt.NDArray[np.float64]
 
 Heterogeneity = tuple[int, float]  #: (y, z): y machines are z times stronger than the others
 
 SERVICES = ("deterministic", "exponential")
 SIGNALS = ("utilisation", "queue")
-_MESSAGES_A_SLOT = 1_000  #: a worker, on average: enough to tell 0.75 from 0.85
+_MESSAGES_PER_SLOT = 1_000  #: per worker, on average: enough to distinguish 0.75 from 0.85
 
 
 @dataclass(frozen=True)
@@ -42,8 +40,8 @@ class Cluster:
         service: "deterministic", or "exponential" with the same mean.
         signals: what a worker compares with `idle` and `busy` at the end of a slot: "utilisation",
             its messages ÷ its capacity in the slot, or "queue", its queue ÷ `queue_capacity`.
-        idle: below it a worker asks for more; `busy`: above it, for less.
-        queue_capacity: of a worker's input queue; only a measure, no message is ever dropped.
+        idle: below it a worker requests more work; `busy`: above it, less.
+        queue_capacity: of a worker's input queue; only a scale, no message is dropped.
 
     Example:
         >>> cluster = Cluster(workers=4, utilisation=0.8, heterogeneity=(1, 2))
@@ -120,7 +118,7 @@ class Cluster:
 
         Parameters:
             given: the fields by name; those left out have their defaults.
-            workers: the number of machines, where `given` does not say.
+            workers: the number of machines, if `given` has none.
 
         Example:
             >>> Cluster.from_dict({"changes": [[600, [5, 4]]]}, workers=10).changes
@@ -132,7 +130,7 @@ class Cluster:
             raise InputError(f"a cluster has no {unknown[0]!r}; it has {', '.join(names)}")
         fields = {"workers": workers, **given}
         if fields["workers"] is None:
-            raise InputError("a cluster needs the number of its workers")
+            raise InputError("a cluster needs a number of workers")
         return cls(**fields)
 
     def to_dict(self) -> dict[str, Any]:
@@ -148,7 +146,7 @@ class Cluster:
 
     def slots_for(self, messages: int) -> int:
         """The number of time slots of a stream."""
-        slots = self.slots or max(1, messages // (_MESSAGES_A_SLOT * self.workers))
+        slots = self.slots or max(1, messages // (_MESSAGES_PER_SLOT * self.workers))
         if slots > messages:
             raise InputError(
                 f"got {slots} slots for {messages} messages; at most one per message is possible"
@@ -176,8 +174,8 @@ class CapacityPlan:
         for after, _ in cluster.changes:
             if after >= curve.messages:
                 raise InputError(
-                    f"a change after {after} messages never comes in a stream of {curve.messages}; "
-                    "leave it out or put it earlier"
+                    f"a change after {after} messages is beyond the stream's {curve.messages}; "
+                    "remove it or move it forward"
                 )
         pairs = [cluster.heterogeneity, *(pair for _, pair in cluster.changes)]
         self.capacities: F64 = np.array([cluster.capacities(pair) for pair in pairs])
@@ -186,7 +184,7 @@ class CapacityPlan:
         self.until: F64 = np.array([*changes, math.inf])
 
     def work_until(self, time: float) -> F64:
-        """The messages that each machine could have served by then, had it always been busy."""
+        """The messages that each machine could have served by then."""
         lengths = np.clip(np.minimum(self.until, time) - self._since, 0.0, None)
         work: F64 = lengths @ self.capacities
         return work

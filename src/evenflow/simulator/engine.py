@@ -1,4 +1,4 @@
-"""The loop: source → route → work, with the measurements taken where the messages arrive."""
+"""The simulation without queues: sources route a stream, and the workers' loads are measured."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from evenflow.simulator.sources import Sources
 from evenflow.simulator.workloads.protocol import Workload
 
 _SMALLEST_CHUNK, _LARGEST_CHUNK = 1 << 17, 1 << 22
-_KEYS_A_ROUTE = 1 << 14  #: so many that the cost of the call itself does not show
+_KEYS_PER_ROUTE = 1 << 14  #: enough to make the overhead of a call negligible
 
 
 def simulate(
@@ -26,21 +26,21 @@ def simulate(
     chunk: int | None = None,
     progress: Callable[[int], object] | None = None,
 ) -> Result:
-    """Routes a stream through `sources` independent routers and measures what the workers get.
+    """Routes a stream through `sources` independent routers and measures the workers' loads.
 
     Message i belongs to source i mod `sources`; each source knows only the loads that it has sent
     itself, as in the papers.
 
-    Guarantee: the result (but for the time taken) depends on the scheme, the workload, the roster,
+    Guarantee: the result (except the time taken) depends on the scheme, the workload, the roster,
     `sources` and `seed`, not on `chunk`.
 
     Parameters:
         scheme: a grouping scheme, or its name with parameters (`"greedy-d:d=5"`).
         workload: the stream.
         workers: the roster, or the number of workers.
-        sources: how many routers share the stream.
+        sources: number of routers that share the stream.
         seed: of the hash functions; the workload has its own.
-        chunk: messages read at a time; None for a good number.
+        chunk: messages read at a time; None for a good default.
         progress: called with the number of messages done so far, after every chunk.
 
     Example:
@@ -69,5 +69,5 @@ def simulate(
 
 
 def chunk_for(sources: int) -> int:
-    """A good number of messages to read at a time."""
-    return min(max(_KEYS_A_ROUTE * sources, _SMALLEST_CHUNK), _LARGEST_CHUNK)
+    """A good default for the messages read at a time."""
+    return min(max(_KEYS_PER_ROUTE * sources, _SMALLEST_CHUNK), _LARGEST_CHUNK)

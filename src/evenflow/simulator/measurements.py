@@ -1,4 +1,4 @@
-"""What is measured where messages arrive, whatever else a simulation follows."""
+"""Measurements at the workers, which all simulations share."""
 
 from __future__ import annotations
 
@@ -10,18 +10,15 @@ from evenflow.metrics import (
     WorstSlidingWindow,
     WorstWindow,
 )
+from evenflow.metrics.roster import I32
 from evenflow.model import Workers
 from evenflow.simulator.result import Result, parameters_of
-from evenflow.simulator.sources import I32, Sources
+from evenflow.simulator.sources import Sources
 from evenflow.simulator.workloads.protocol import U64, Workload
 
 
 class Measurements:
-    """Follows the loads and the keys of the workers.
-
-    Parameters:
-        roster: the workers.
-    """
+    """Tracks the loads and the keys of the workers."""
 
     def __init__(self, roster: Workers) -> None:
         self._roster = roster
@@ -32,7 +29,7 @@ class Measurements:
         self._worst_sliding_window = WorstSlidingWindow(roster)
 
     def numbers(self, ids: I32) -> I32:
-        """The number of each worker id; one that is not in the roster is refused."""
+        """The number of each worker id; an unknown id is an error."""
         return self._numbers_of.of(ids)
 
     def take(self, keys: U64, numbers: I32) -> None:
@@ -45,7 +42,7 @@ class Measurements:
     def result(
         self, scheme: GroupingScheme, workload: Workload, sources: Sources, seed: int
     ) -> Result:
-        """All of it, at the end of the stream."""
+        """The result at the end of the stream."""
         loads = self._imbalance.loads
         return Result(
             grouping=type(scheme).name,

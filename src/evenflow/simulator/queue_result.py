@@ -1,4 +1,4 @@
-"""What one simulation in virtual time measured."""
+"""The result of a simulation in virtual time."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class QueueResult:
     Parameters:
         routing: loads, imbalance and replicas, as `simulate` measures them.
         cluster: the machines.
-        block: messages between two moments at which sources take in what they have heard.
+        block: messages between two deliveries of signals to the sources.
         timeline: one entry per time slot.
         latency_mean: finish − arrival, on average over all messages; `latency_max`: exact too;
             `latency_p50`, `latency_p95`, `latency_p99`: quantiles, within 1 %.

@@ -1,4 +1,4 @@
-"""The loop in virtual time: source → route → queue → work, and the workers' signals back."""
+"""The simulation with queues: sources route, workers serve and send signals back."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-import numpy.typing as npt
 
 from evenflow.grouping import GroupingScheme, Scheme
 from evenflow.metrics import LatencyHistogram
+from evenflow.metrics.roster import F64, I32
 from evenflow.model import Feedback, InputError, Workers
 from evenflow.model.validation import check_whole
 from evenflow.simulator.arrivals import ArrivalCurve
@@ -25,11 +25,8 @@ from evenflow.simulator.workloads.protocol import U64, Workload
 
 __all__ = ["Cluster", "QueueResult", "Slot", "simulate_queues"]
 
-F64 = npt.NDArray[np.float64]
-I32 = npt.NDArray[np.int32]
-
-_BLOCKS_A_SLOT = 10
-_MESSAGES_A_BLOCK = 32  #: of each source, at least: below it, calls cost more than routing
+_BLOCKS_PER_SLOT = 10
+_MESSAGES_PER_BLOCK = 32  #: per source, at least: below it, calls cost more than routing
 
 
 def simulate_queues(
@@ -43,30 +40,30 @@ def simulate_queues(
     chunk: int | None = None,
     progress: Callable[[int], object] | None = None,
 ) -> QueueResult:
-    """Routes a stream in virtual time to workers with queues, capacities and a voice.
+    """Routes a stream in virtual time to workers with queues, capacities and signals.
 
-    Message i arrives when the cluster's arrival curve says, at source i mod `sources`, which routes it
-    at once (there is no network latency). Workers serve first come, first served. At the end of every
-    time slot each worker compares its load with two thresholds and may raise a signal; a source learns
-    it with the acknowledgement of one of its own messages to that worker, and `observe`s it at the
-    beginning of the next block. So sources are only eventually consistent. The clock that schemes see
-    (`Feedback.time`) counts the slots that are over.
+    Message i arrives by the cluster's arrival curve at source i mod `sources`, which routes it at once
+    (there is no network latency). Workers serve first come, first served. At the end of every time slot
+    each worker compares its load with two thresholds and may raise a signal; a source receives it with
+    the acknowledgement of one of its own messages to that worker, and `observe`s it at the beginning of
+    the next block. So sources are only eventually consistent. The clock that schemes see
+    (`Feedback.time`) counts the finished slots.
 
-    Guarantee: queues, finishes, latencies (but for the quantiles) and signals are exact. The result
-    (but for the time taken) depends on the scheme, the workload, the cluster, `sources`, `seed` and
+    Guarantee: queues, finish times, latencies (except quantiles) and signals are exact. The result
+    (except the time taken) depends on the scheme, the workload, the cluster, `sources`, `seed` and
     `block`, not on `chunk`. Memory does not grow with the stream nor with the queues.
 
     Parameters:
         scheme: a grouping scheme, or its name with parameters (`"consistent:virtual=100"`).
-        workload: the stream; it is read twice if it does not know its length.
+        workload: the stream; it is read twice if its length is unknown.
         cluster: the machines, the arrivals, the time slots.
-        sources: how many routers share the stream.
+        sources: number of routers that share the stream.
         seed: of the hash functions and of exponential service times; the workload has its own.
-        block: messages between two moments at which sources take in what they have heard, counted
-            from the beginning of each slot: the delay of a signal on top of its acknowledgement's.
-            None: a tenth of a slot (more where a source would have less than 32 messages in it).
-            Without effect on a scheme that makes no use of feedback.
-        chunk: messages read at a time; None for a good number.
+        block: messages between two deliveries of signals to the sources, counted from the beginning
+            of each slot: the delay of a signal on top of its acknowledgement's. None: a tenth of a slot
+            (more if a source would have less than 32 messages in it). No effect on a scheme that does
+            not use feedback.
+        chunk: messages read at a time; None for a good default.
         progress: called with the number of messages done so far, after every chunk.
 
     Example:
@@ -97,7 +94,7 @@ def _length(workload: Workload) -> int:
 
 
 class _Loop:
-    """One simulation: everything that changes while the stream goes by."""
+    """The changing state of one simulation."""
 
     def __init__(
         self,
@@ -120,21 +117,21 @@ class _Loop:
         self._latencies = LatencyHistogram()
         self._timeline: list[Slot] = []
         self._acks: Piggyback | None = None
-        if _listens(scheme):
+        if _uses_feedback(scheme):
             self._acks = Piggyback(cluster.workers, sources, self._slot)
         self._block = _block_size(block, messages // self._slots, sources)
         self._next_block = 0
         self._next_slot = self._first_of_next_slot()
         self._done = 0  #: messages finished by the end of the last slot
-        self._moves: int | None = 0  #: None: sources have to be asked
+        self._moves: int | None = 0  #: None: to be counted again
 
     def take(self, keys: U64) -> None:
         """The next messages of the stream."""
         start, stop = self.sources.messages, self.sources.messages + len(keys)
         if stop > self._curve.messages:
             raise InputError(
-                f"the workload has more messages than the {self._curve.messages} it told; its "
-                "length() is at fault"
+                f"the workload has more messages than the {self._curve.messages} that its length() "
+                "reports"
             )
         if start == 0:
             self.sources.warm_up(keys)
@@ -153,7 +150,7 @@ class _Loop:
         self._measurements.take(keys, numbers)
 
     def _next_end(self, position: int, now: float, stop: int) -> int:
-        """Do what is due before the message at `position`; how far one may go until more is due."""
+        """Do what is due before the message at `position`; returns where the next such step is due."""
         while position == self._next_slot:
             self._end_slot()
             self._next_slot = self._first_of_next_slot()
@@ -161,7 +158,7 @@ class _Loop:
         if self._acks is None:
             return min(stop, self._next_slot)
         if position == self._next_block:
-            self._hear(now)
+            self._deliver_signals(now)
             self._next_block += self._block
         return min(stop, self._next_slot, self._next_block)
 
@@ -171,8 +168,8 @@ class _Loop:
         if self._acks is not None:
             self._acks.take(numbers, finish, position % len(self.sources))
 
-    def _hear(self, now: float) -> None:
-        """Sources take in the signals that acknowledgements have brought them by `now`."""
+    def _deliver_signals(self, now: float) -> None:
+        """Deliver the signals that acknowledgements have brought to sources by `now`."""
         assert self._acks is not None
         for source, signals in self._acks.arrived(now).items():
             self.sources.observe(source, Feedback(float(len(self._timeline)), signals))
@@ -185,11 +182,11 @@ class _Loop:
         return self._curve.first_at((ended + 1) * self._slot)
 
     def _end_slot(self) -> None:
-        """Measure the slot that is over; then the workers raise their signals."""
+        """Measure the finished slot; then the workers raise their signals."""
         now = (len(self._timeline) + 1) * self._slot
         if self._acks is not None:
-            # What was acknowledged in the slot cannot bring a signal of its end.
-            self._hear(math.nextafter(now, -math.inf))
+            # Acknowledgements within the slot cannot carry a signal of its end.
+            self._deliver_signals(math.nextafter(now, -math.inf))
         lengths = self._queues.lengths(now)
         assigned, latency = self._queues.end_slot()
         capacity = self._plan.work_until(now) - self._plan.work_until(now - self._slot)
@@ -226,15 +223,15 @@ class _Loop:
 
     def _moves_so_far(self) -> int:
         if self._moves is None:
-            told = (self.sources.describe(source) for source in range(len(self.sources)))
-            self._moves = sum(int(state.get("moves", 0)) for state in told)
+            states = (self.sources.describe(source) for source in range(len(self.sources)))
+            self._moves = sum(int(state.get("moves", 0)) for state in states)
         return self._moves
 
     def result(self, workload: Workload) -> QueueResult:
         if self.sources.messages < self._curve.messages:
             raise InputError(
-                f"the workload told {self._curve.messages} messages and has only "
-                f"{self.sources.messages}; its length() is at fault"
+                f"the workload has only {self.sources.messages} messages, but its length() reports "
+                f"{self._curve.messages}"
             )
         while len(self._timeline) < self._slots:
             self._end_slot()
@@ -261,8 +258,8 @@ class _Loop:
         )
 
 
-def _listens(scheme: GroupingScheme) -> bool:
-    """Whether the scheme does anything with feedback."""
+def _uses_feedback(scheme: GroupingScheme) -> bool:
+    """Whether the scheme overrides `observe`."""
     observe: object = type(scheme).observe
     return observe is not Scheme.observe
 
@@ -271,7 +268,7 @@ def _block_size(block: int | None, slot: int, sources: int) -> int:
     if block is not None:
         check_whole("block", block, least=1)
         return block
-    return max(1, min(slot, max(slot // _BLOCKS_A_SLOT, _MESSAGES_A_BLOCK * sources)))
+    return max(1, min(slot, max(slot // _BLOCKS_PER_SLOT, _MESSAGES_PER_BLOCK * sources)))
 
 
 def _utilisation(loads: F64) -> dict[str, float]:

@@ -1,29 +1,24 @@
-"""First come, first served: one queue per worker, and when each message is done.
+"""First come, first served: one queue per worker, and the finish time of each message.
 
-A message's finish is known as soon as it has arrived, as nobody overtakes it. So a queue is two
-clocks and a few counters, however long it is: one clock runs ahead and says when the worker will be
-free; the other follows and says when the next message leaves. Between two idle moments messages leave
-back to back, which lets the second clock go over the same service times once more; exponential ones
-are drawn by the message's number, so that they come out the same.
+A message's finish time is known on arrival, as no message overtakes another. So a queue of any length
+is two clocks and a few counters: the first clock is when the worker will be free, the second when the
+next message leaves. Between two idle times messages leave back to back, so the second clock can repeat
+the same service times; exponential ones are drawn by the message's number, and are the same again.
 """
 
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from evenflow.kernels.jit import inlined, kernel
 from evenflow.kernels.mixing import salt
+from evenflow.metrics.roster import F64, I32, I64
 from evenflow.simulator.cluster import CapacityPlan
 from evenflow.simulator.workloads.drawing import random_word, unit
+from evenflow.simulator.workloads.protocol import U64
 
-F64 = npt.NDArray[np.float64]
-I32 = npt.NDArray[np.int32]
-I64 = npt.NDArray[np.int64]
-U64 = npt.NDArray[np.uint64]
-
-# Columns of `clocks`, one row per worker: when it will have served all that it has, when the next
-# message leaves, and the latencies of its messages in this slot, added up.
+# Columns of `clocks`, one row per worker: when it will be free, when the next message leaves, and the
+# sum of latencies of its messages in this slot.
 _FREE, _LEAVING, _LATENCY = range(3)
 # Columns of `counts`: the eras that the two clocks are in; messages so far; the number of the next
 # message to leave; how many are there, at most (see `_drain`); the most there ever were; and
@@ -40,8 +35,7 @@ class Queues:
     has when the service begins. It is in the queue, service included, from t until just before it is
     done.
 
-    Guarantee: exact, whatever the pieces that the stream is given in; memory per worker, none per
-    message.
+    Guarantee: exact, however the stream is chunked; memory per worker, none per message.
 
     Parameters:
         plan: the capacities.
@@ -71,7 +65,7 @@ class Queues:
         self._counts: I64 = np.zeros((n, 7), np.int64)
 
     def serve(self, numbers: I32, times: F64) -> F64:
-        """When each of the next messages is done; the worker number and arrival time of each given."""
+        """The finish times of the next messages, from their worker numbers and arrival times."""
         finish = np.empty(len(times))
         _serve(
             numbers,
@@ -86,7 +80,7 @@ class Queues:
         return finish
 
     def lengths(self, now: float) -> I64:
-        """Messages in each queue at `now`, which is not before the last arrival and never goes back."""
+        """Messages in each queue at `now`, which must not go back or be before the last arrival."""
         _drain_all(now, self._service, self._until, self._salts, self._clocks, self._counts)
         return self._counts[:, _WAITING].copy()
 
@@ -99,12 +93,12 @@ class Queues:
 
     @property
     def longest(self) -> int:
-        """The longest queue that there was at any time, of any worker."""
+        """The longest queue of any worker at any time."""
         return int(self._counts[:, _LONGEST].max())
 
     @property
     def last_finish(self) -> float:
-        """When the last of the messages so far is done."""
+        """The last finish time so far."""
         return float(self._clocks[:, _FREE].max())
 
 
@@ -128,9 +122,9 @@ def _work(service: F64, salts: U64, era: int, worker: np.uint64, number: int) ->
 def _drain(
     now: float, w: np.uint64, service: F64, until: F64, salts: U64, clocks: F64, counts: I64
 ) -> None:
-    """Let all messages leave worker w's queue that are done by `now`.
+    """Remove the messages that are done by `now` from worker w's queue.
 
-    Called only where the length matters: in between, _WAITING is an upper bound.
+    Called only when the length matters: in between, _WAITING is an upper bound.
     """
     waiting, leaving = counts[w, _WAITING], clocks[w, _LEAVING]
     era, left = counts[w, _LEAVING_ERA], counts[w, _LEFT]
@@ -168,7 +162,7 @@ def _serve(
         begin = now if idle else free
         era = _era_at(until, counts[w, _ERA], begin)
         done = begin + _work(service, salts, era, w, number)
-        # Whoever came before has left an idle worker: the second clock starts with this message.
+        # The queue of an idle worker is empty: the second clock starts with this message.
         clocks[w, _LEAVING] = done if idle else clocks[w, _LEAVING]
         counts[w, _LEAVING_ERA] = era if idle else counts[w, _LEAVING_ERA]
         counts[w, _LEFT] = number if idle else counts[w, _LEFT]

@@ -1,7 +1,7 @@
-"""Keys that move between batches: the engine itself, in this process, on a simulated stream.
+"""Replanning between batches: the engine itself, in this process, on a simulated stream.
 
-What runs is what runs on Spark: routing, tasks, state, controller. Only Spark's shuffle and processes
-are missing, so a plan, a move or a decision seen here is the one that a query would make.
+The code is the same as on Spark: routing, tasks, state, controller. Only Spark's shuffle and processes
+are missing, so plans, moves and decisions are those of a query.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ _ROWS = pa.schema([("key", pa.int64())])
 
 @dataclass(frozen=True)
 class Interval:
-    """One batch: how it was balanced, and what was decided after it.
+    """One batch: its balance, and the decision after it.
 
     Parameters:
         batch: its number.
         rows: how many messages it had.
         max_over_average: the fullest partition, as a multiple of the average.
-        table_size: entries of the routing table that it was routed by.
-        moved_keys: keys that came to another partition with it, with their state.
+        table_size: entries of the routing table in use.
+        moved_keys: keys that moved to another partition with it, with their state.
         moved_bytes: bytes of that state.
-        changed: whether a new table was made after it.
+        changed: whether the table was replanned after it.
         reason: why, or why not.
     """
 
@@ -78,10 +78,10 @@ def simulate_replanning(
 
     Parameters:
         workload: the stream.
-        partitions: how many there are.
-        messages: of a batch.
-        replanning: when a table is replanned, by whom, and what that may cost.
-        limit: how many entries a table may have.
+        partitions: their number.
+        messages: messages per batch.
+        replanning: planner, threshold and budget.
+        limit: maximum number of table entries.
         seed: of the hash functions; the workload has its own.
 
     Example:

@@ -1,4 +1,4 @@
-"""What one simulation measured."""
+"""The result of a simulation."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from evenflow.grouping import GroupingScheme
 class Result:
     """The measurements of one scheme on one stream.
 
-    Two results of the same parameters are equal: the time it took does not take part in `==`.
+    Two results with the same parameters are equal: `==` ignores the time taken.
 
     Parameters:
         grouping: name of the scheme; `parameters` are its parameters.
-        workload: what the stream was, as the workload describes itself.
+        workload: the stream, as the workload describes itself.
         weights: the workers' weights, if they have any.
         messages: length of the stream; `keys`: distinct keys in it.
         imbalance: largest minus average load fraction at the end; `imbalance_mean`: its average
@@ -33,7 +33,7 @@ class Result:
         ns_per_message: time spent in `route`, and nowhere else.
         loads: messages of each worker, in the roster's order.
         timeline: (messages, imbalance) pairs.
-        details: what the scheme tells about source 0's state at the end.
+        details: what the scheme reports about source 0's state at the end.
     """
 
     grouping: str
@@ -87,8 +87,7 @@ class Result:
 
 
 def plain_values(value: Any) -> Any:
-    """`value` with NumPy's types turned into Python's, tuples into lists, and what JSON has no word
-    for (NaN, infinity) into None.
+    """`value` with NumPy's types converted to Python's, tuples to lists, and NaN and infinity to None.
 
     Example:
         >>> plain_values({"d": np.int64(3), "shares": np.array([0.5, np.nan])})
@@ -106,7 +105,7 @@ def plain_values(value: Any) -> Any:
 
 
 def parameters_of(scheme: GroupingScheme) -> dict[str, Any]:
-    """The parameters of a scheme, where it is a dataclass, as everything in this package is."""
+    """The parameters of a scheme, if it is a dataclass."""
     if not dataclasses.is_dataclass(scheme):
         return {}
     return {f.name: getattr(scheme, f.name) for f in dataclasses.fields(scheme)}

@@ -11,8 +11,8 @@ _SIMULATED = Catalogue[GroupingScheme]("grouping scheme", "evenflow.simulator")
 def make_scheme(spec: str) -> GroupingScheme:
     """A grouping scheme by its name, or one that exists in the simulator alone.
 
-    The latter may plan for itself, which no scheme on Spark can. Other packages register them under the
-    entry point `evenflow.simulator`.
+    The latter may replan by themselves, which no scheme on Spark can. Other packages register them
+    under the entry point `evenflow.simulator`.
 
     Example:
         >>> make_scheme("greedy-d:d=3").d

@@ -5,22 +5,18 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import numpy.typing as npt
 
 from evenflow.kernels.jit import kernel
+from evenflow.metrics.roster import F64, I32, I64
 from evenflow.model import Signal
-
-F64 = npt.NDArray[np.float64]
-I32 = npt.NDArray[np.int32]
-I64 = npt.NDArray[np.int64]
 
 
 def signals_of(loads: F64, idle: float, busy: float) -> I64:
-    """What each worker wishes at the end of a slot: a `Signal`, or 0 for neither.
+    """What each worker requests at the end of a slot: a `Signal`, or 0 for neither.
 
     Parameters:
         loads: each worker's load relative to its capacity.
-        idle: below it, more; `busy`: above it, less.
+        idle: below it, more work; `busy`: above it, less.
 
     Example:
         >>> signals_of(np.array([0.5, 0.8, 0.9]), idle=0.75, busy=0.85).tolist()
@@ -32,17 +28,17 @@ def signals_of(loads: F64, idle: float, busy: float) -> I64:
 
 
 class Piggyback:
-    """Brings workers' signals to sources, and only on acknowledgements of the sources' own messages.
+    """Delivers workers' signals on the acknowledgements of the sources' own messages.
 
-    A worker raises its signal at the end of a time slot. Every acknowledgement that it sends from
-    then on carries its latest signal; so a source hears it when the first of its own messages to that
-    worker is done, and never if it has none. A signal is told once to each source.
+    A worker raises its signal at the end of a time slot. Every later acknowledgement carries its
+    latest signal, so a source receives it when the first of its own messages to that worker is done,
+    and never if it has none. A source receives each signal once.
 
-    Guarantee: memory and work for at most one acknowledgement per worker, source and slot: the first
-    in a slot tells all that the slot has to tell.
+    Guarantee: memory and work for at most one acknowledgement per worker, source and slot: later ones
+    carry nothing new.
 
     Parameters:
-        workers, sources: how many there are.
+        workers, sources: their numbers.
         slot: length of a time slot.
 
     Example:
@@ -61,7 +57,7 @@ class Piggyback:
 
     def __init__(self, workers: int, sources: int, slot: float) -> None:
         self._slot = slot
-        #: No acknowledgement before it can tell this source something new about this worker.
+        #: No acknowledgement before this time has news about the worker for the source.
         self._news_at: F64 = np.full((workers, sources), slot)
         self._latest: I64 = np.zeros(workers, np.int64)
         self._raised: I64 = np.zeros(workers, np.int64)  #: the slot at whose end; 0: never
@@ -81,14 +77,14 @@ class Piggyback:
             self._next = float(self._times.min())
 
     def raise_signals(self, signals: I64) -> None:
-        """The end of a slot: each worker's signal, or 0. Let come what `arrived` before it, first."""
+        """The end of a slot: each worker's signal, or 0. Call `arrived` up to its end first."""
         self._slots += 1
         some = signals != 0
         self._latest[some] = signals[some]
         self._raised[some] = self._slots
 
     def arrived(self, now: float) -> dict[int, dict[int, Signal]]:
-        """Source → worker → signal of what is news and has come by `now`, in order of arrival."""
+        """Source → worker → signal of the new signals that have arrived by `now`, in order."""
         if self._next > now:
             return {}
         due = self._times <= now
@@ -97,25 +93,25 @@ class Piggyback:
         self._next = float(self._times.min(initial=math.inf))
         workers, sources = pairs[np.argsort(times, kind="stable")].T
         news = self._raised[workers] > self._heard[workers, sources]
-        told: dict[int, dict[int, Signal]] = {}
+        received: dict[int, dict[int, Signal]] = {}
         for worker, source in zip(workers[news].tolist(), sources[news].tolist(), strict=True):
             self._heard[worker, source] = self._raised[worker]
-            told.setdefault(source, {})[worker] = Signal(int(self._latest[worker]))
-        return told
+            received.setdefault(source, {})[worker] = Signal(int(self._latest[worker]))
+        return received
 
 
 @kernel
 def _note(
     numbers: I32, finish: F64, first: int, slot: float, news_at: F64, times: F64, pairs: I64
 ) -> np.uint64:
-    """Notes the acknowledgements that may carry news; returns how many there are."""
+    """Record the acknowledgements that may carry news; returns their number."""
     sources = np.uint64(news_at.shape[1])
     source, noted = np.uint64(first), np.uint64(0)
     for i in range(len(numbers)):
         w, done = np.uint64(numbers[i]), finish[i]
         if done >= news_at[w, source]:
             ended = np.floor(done / slot)
-            # Division may round up over the end of a slot; the ends are the multiples themselves.
+            # Division may round up beyond the end of a slot; the multiples are exact.
             if ended * slot > done:
                 ended -= 1.0
             news_at[w, source] = (ended + 1.0) * slot

@@ -6,27 +6,25 @@ from time import perf_counter_ns
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from evenflow.grouping import GroupingScheme
+from evenflow.metrics.roster import I32
 from evenflow.model import Feedback, InputError, Workers
 from evenflow.simulator.workloads.protocol import U64
 
-I32 = npt.NDArray[np.int32]
-
-_WARM_UP = 1 << 17  #: messages: enough to meet the kernels that a scheme calls now and then
+_WARM_UP = 1 << 17  #: messages: enough to reach the kernels that a scheme rarely calls
 
 
 class Sources:
     """One state of a scheme per source, and a stop-watch that runs only while keys are routed.
 
     Message i of the stream belongs to source i mod s; each source knows only what it has sent and
-    been told itself.
+    received itself.
 
     Parameters:
-        scheme: how each of them routes.
+        scheme: the scheme of every source.
         roster: the workers.
-        count: how many sources there are.
+        count: number of sources.
         seed: of the hash functions, which all share.
 
     Attributes:
@@ -46,7 +44,7 @@ class Sources:
         return len(self._states)
 
     def warm_up(self, keys: U64) -> None:
-        """Has the kernels compiled on a state that is thrown away, outside the stop-watch."""
+        """Compile the kernels outside the stop-watch, on a state that is thrown away."""
         few = np.ascontiguousarray(keys[:_WARM_UP])
         self._scheme.route(self._throw_away, few, np.empty(len(few), np.int32))
 
@@ -55,7 +53,7 @@ class Sources:
         routed = np.empty(len(keys), np.int32)
         count = len(self._states)
         for source in range(min(count, len(keys))):
-            # Dealt out by position in the stream, not in the chunk: chunking changes nothing.
+            # By position in the stream, not in the chunk, so that chunking changes nothing.
             lane = slice(source, None, count)
             state = self._states[(self.messages + source) % count]
             own = np.ascontiguousarray(keys[lane])
@@ -68,10 +66,10 @@ class Sources:
         return routed
 
     def observe(self, source: int, feedback: Feedback) -> None:
-        """Hand news from the workers to one source."""
+        """Pass feedback to one source."""
         self._scheme.observe(self._states[source], feedback)
 
     def describe(self, source: int = 0) -> dict[str, Any]:
-        """What the scheme tells about a source's state, if anything."""
+        """What the scheme reports about a source's state, if anything."""
         describe = getattr(self._scheme, "describe", None)
         return dict(describe(self._states[source])) if callable(describe) else {}

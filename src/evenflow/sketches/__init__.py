@@ -1,6 +1,6 @@
-"""Which keys are hot: one sketch per file, one protocol for all. `sketches()` lists every sketch.
+"""Hot keys of a stream: one sketch per file, one protocol. `sketches()` lists every sketch.
 
-`evenflow.sketches.named_keys` gives hot keys by their values, not only by their fingerprints.
+`evenflow.sketches.named_keys` returns hot keys by value, not only by fingerprint.
 """
 
 from evenflow.model.discovery import Catalogue

@@ -1,4 +1,4 @@
-"""An exact counter: the yardstick of the sketches, and right where keys are few."""
+"""An exact counter: the reference for sketches, and the right choice for few keys."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Exact(TrackedKeys):
     fraction rounded down and upper the same rounded up, so they differ by at most 1 (after merging
     aged states, by at most the number of states).
 
-    Memory: 56 to 112 bytes per distinct key, for ever: ageing makes counts smaller, but forgets none.
+    Memory: 56 to 112 bytes per distinct key; ageing makes counts smaller, but drops no key.
 
     Example:
         >>> import numpy as np

@@ -1,4 +1,4 @@
-"""Lossy Counting: every key is counted for a while, and rare ones are dropped window by window."""
+"""Lossy Counting: counts every key, and drops rare ones at the end of each window."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _SMALLEST_EPSILON = 2.0**-30  # slot numbers are 32 bits wide, and a window may 
 
 @dataclass(frozen=True)
 class LossyCounting(TrackedKeys):
-    """Counts the keys of a stream in windows of ⌈1/ε⌉ messages; at the end of each, rare keys go.
+    """Counts the keys of a stream in windows of ⌈1/ε⌉ messages, and drops rare keys after each.
 
-    A tracked key has a count f and a slack Δ, the most that it may have counted before it came in:
-    one a finished window. At the end of window b, keys with f + Δ ≤ b are dropped. Windows are
-    counted on the messages, so it does not matter in which batches these come.
+    A tracked key has a count f and a slack Δ, the most that it may have counted before it was tracked:
+    one per finished window. At the end of window b, keys with f + Δ ≤ b are dropped. Windows count
+    messages, so batches make no difference.
 
     Guarantee: f ≤ true count ≤ f + Δ, and for a key that is not tracked 0 ≤ true count ≤ finished
     windows. Without ageing, either way `upper − lower ≤ ε·N` after N messages, so every key with
@@ -83,7 +83,7 @@ class LossyCounting(TrackedKeys):
         _drop_rare(state)
 
     def merge(self, states: Sequence[State]) -> State:
-        """The union; the sources' unfinished windows are put together, which may finish some."""
+        """The union; the sources' unfinished windows are added up, which may finish some."""
         union = united(states)
         finished, union.numbers[POSITION] = divmod(int(union.numbers[POSITION]), self.width)
         union.numbers[MISSED] += finished
@@ -112,7 +112,7 @@ def _count(state: State, width: int, keys: U64, begin: int) -> int:
 
 @kernel
 def _drop_rare(state: State) -> None:
-    """Drop every key that cannot have counted more than an untracked one; the last moves up."""
+    """Drop every key that cannot have counted more than an untracked one; the last takes its slot."""
     numbers, keys, counts = state.numbers, state.keys, state.counts
     slack, born = state.slack, state.born
     slot = 0

@@ -1,4 +1,4 @@
-"""Hot keys by name: a sketch of fingerprints, with the values of the keys that it tracks."""
+"""Hot keys by value: a sketch of fingerprints, with the values of the tracked keys."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ Keys: TypeAlias = pa.Array | pa.ChunkedArray | pa.RecordBatch | pa.Table
 
 
 class NamedKeys:
-    """Counts Arrow keys by any sketch and gives the hot ones back as Arrow values.
+    """Counts Arrow keys with any sketch and returns the hot ones as Arrow values.
 
     Guarantee: every key that the sketch tracks has its value, and the bounds are the sketch's.
-    Memory grows with the keys that the sketch tracks, not with the keys that it has seen: values
-    are taken out of a batch, and the batch is let go.
+    Memory grows with the tracked keys, not with the keys seen: values are copied out of a batch, which
+    is then released.
 
-    Keys of any type that has a fingerprint work, null and structs among them; a record batch or a
-    table is a struct of its columns. Dictionary-encoded values and views, which would hold on to
-    their batch, are kept as plain ones. Two keys of one fingerprint count as one, under the value
-    that came first.
+    Keys can have any type that has a fingerprint, including nulls and structs; a record batch or a
+    table is a struct of its columns. Dictionary-encoded values and views, which would keep their
+    batch in memory, are stored as plain values. Two keys with the same fingerprint count as one,
+    under the value that came first.
 
-    An instance can be pickled at any time and goes on from there.
+    An instance can be pickled at any time.
 
     Parameters:
         sketch: any sketch; it decides which keys are tracked.
@@ -52,7 +52,7 @@ class NamedKeys:
 
     @property
     def total(self) -> int:
-        """How many messages the counts stand for."""
+        """The number of counted messages."""
         return self.sketch.total(self._state)
 
     def update(self, keys: Keys) -> None:
@@ -79,8 +79,6 @@ class NamedKeys:
         Columns: `key`; the bounds on its count, `lower` and `upper`; the same as shares of the
         total, `share_lower` and `share_upper`.
         """
-        if not 0 <= share <= 1:
-            raise InputError(f"a share lies in 0..1, got {share}")
         found = self.sketch.hot(self._state, share)
         total = max(self.total, 1)
         return pa.table(
@@ -100,9 +98,9 @@ class NamedKeys:
 
     @classmethod
     def merged(cls, parts: Sequence[NamedKeys]) -> NamedKeys:
-        """One for the union of several sources' streams; the parts stay as they are."""
+        """The keys of several sources' streams together; the parts stay unchanged."""
         if not parts:
-            raise InputError("got nothing to merge; at least 1 part is needed")
+            raise InputError("nothing to merge; at least 1 part is needed")
         union = cls(parts[0].sketch)
         for part in parts:
             if part.sketch != union.sketch:
@@ -132,7 +130,7 @@ class NamedKeys:
         return FrequentKeys(keys[order], lower[order], upper[order], born[order])
 
     def _places(self, prints: U64) -> tuple[I64, npt.NDArray[np.bool_]]:
-        """Where each fingerprint lies among the named ones, and whether it does."""
+        """The place of each fingerprint among the named ones, and whether it is one of them."""
         places = np.searchsorted(self._prints, prints)
         inside = places < len(self._prints)
         known = np.zeros(len(prints), np.bool_)
@@ -140,7 +138,7 @@ class NamedKeys:
         return places, known
 
     def _rename(self, tracked: FrequentKeys, column: Any, prints: U64) -> None:
-        """Take the values of new keys out of the batch, and forget those that went."""
+        """Copy the values of new keys out of the batch, and drop those of keys no longer tracked."""
         places, known = self._places(tracked.keys)
         rows = tracked.born[~known] - self._seen
         inside = (rows >= 0) & (rows < len(prints))
@@ -158,7 +156,7 @@ class NamedKeys:
         self._prints = tracked.keys
 
     def _keep(self, tracked: FrequentKeys) -> None:
-        """Forget the values of keys that are not tracked any more."""
+        """Drop the values of keys that are no longer tracked."""
         if not np.array_equal(tracked.keys, self._prints):
             places, _ = self._places(tracked.keys)
             self._values = self._values.take(pa.array(places))
@@ -166,12 +164,12 @@ class NamedKeys:
 
 
 def _typed(column: Any, type_: Any) -> Any:
-    """The column, or nulls of that type where its own type is null (as an empty batch may have)."""
+    """The column, or nulls of that type if its own type is null (as in an empty batch)."""
     return pa.nulls(len(column), type_) if pa.types.is_null(column.type) else column
 
 
 def _plain(type_: Any) -> Any:
-    """The type of the same values, each stored by itself: no dictionary, no view."""
+    """The same type without dictionaries and views."""
     if pa.types.is_dictionary(type_):
         return _plain(type_.value_type)
     if pa.types.is_string_view(type_):

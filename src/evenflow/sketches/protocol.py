@@ -1,4 +1,4 @@
-"""The one protocol of sketches."""
+"""The protocol of sketches."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
+
+from evenflow.model import InputError
 
 U64 = npt.NDArray[np.uint64]
 I64 = npt.NDArray[np.int64]
@@ -19,6 +21,17 @@ class FrequentKeys(NamedTuple):
     lower: I64
     upper: I64
     born: I64  #: position in the stream of the message that brought the key into the sketch
+
+    @classmethod
+    def of(
+        cls, keys: U64, lower: I64, upper: I64, born: I64, share: float, total: int
+    ) -> FrequentKeys:
+        """Those of the keys whose upper bound is at least `share` of the total."""
+        if not 0 <= share <= 1:
+            raise InputError(f"a share must lie in 0..1, got {share}")
+        hot = np.flatnonzero(upper >= share * total)
+        hot = hot[np.lexsort((keys[hot], -upper[hot]))]
+        return cls(keys[hot], lower[hot], upper[hot], born[hot])
 
 
 @runtime_checkable
@@ -36,11 +49,11 @@ class Sketch(Protocol):
         ...
 
     def update(self, state: Any, keys: U64) -> Any:
-        """Count `keys` in order. Returns the state to go on with: the same one, or a grown copy."""
+        """Count `keys` in order. Returns the state to continue with: the same one, or a grown copy."""
         ...
 
     def total(self, state: Any) -> int:
-        """How many messages the counts stand for (halved by `age`, rounded up)."""
+        """The number of counted messages (halved by `age`, rounded up)."""
         ...
 
     def bounds(self, state: Any, keys: U64) -> tuple[I64, I64]:
@@ -58,7 +71,7 @@ class Sketch(Protocol):
     def merge(self, states: Sequence[Any]) -> Any:
         """One state for the union of several sources' streams; the bounds stay valid.
 
-        Positions go on from the number of messages that all sources have seen together; `born` of
-        what was tracked before is −1.
+        Positions continue from the number of messages of all sources together; `born` of keys that
+        were tracked before is −1.
         """
         ...

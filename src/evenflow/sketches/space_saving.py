@@ -27,7 +27,7 @@ class State(NamedTuple):
     counts: I64
     errors: I64
     born: I64
-    lowest: np.ndarray  #: a stack of slots that had the smallest count when it was last looked for
+    lowest: np.ndarray  #: a stack of the slots that had the smallest count at the last scan
     numbers: I64
 
 
@@ -36,18 +36,18 @@ class SpaceSaving:
     """Counts the keys of a stream in `capacity` counters; a new key takes over the smallest one.
 
     Guarantee: `lower ≤ true count ≤ upper`, and without ageing `upper − lower ≤ total / capacity`, so
-    every key with at least that share is tracked. The count itself is the upper bound: it already
-    over-estimates, and the error is only ever taken off it. Where several counters are smallest, the
-    first one (lowest slot number) is taken over.
+    every key with at least that share is tracked. The count is the upper bound: it over-estimates, and
+    subtracting the error gives the lower bound. Of several smallest counters, the one with the lowest
+    slot number is taken over.
 
-    Time: a hit is one look-up and one addition. The smallest counter is found in constant amortised
+    Time: a hit is one look-up and one addition. Finding the smallest counter takes amortised constant
     time: counters only grow, by one, so the smallest count rises at most once per `capacity`
-    messages, and only then are all counters looked at.
+    messages, and only then are all counters scanned.
 
     Parameters:
         capacity: how many counters.
-        half_life: after this many messages, and again after as many, all counts are halved, so that
-            keys that were hot long ago are forgotten; None for never.
+        half_life: halve all counts after every this many messages, to forget keys that were hot long
+            ago; None for never.
 
     Example:
         >>> import numpy as np
@@ -107,26 +107,23 @@ class SpaceSaving:
         return int(state.counts.min() if full else state.numbers[FLOOR])
 
     def hot(self, state: State, share: float) -> FrequentKeys:
-        size = int(state.numbers[SIZE])
-        slots = np.flatnonzero(state.counts[:size] >= share * self.total(state))
-        slots = slots[np.lexsort((state.keys[slots], -state.counts[slots]))]
-        upper = state.counts[slots]
-        return FrequentKeys(
-            state.keys[slots], upper - state.errors[slots], upper, state.born[slots]
-        )
+        size = state.numbers[SIZE]
+        keys, upper, born = state.keys[:size], state.counts[:size], state.born[:size]
+        lower = upper - state.errors[:size]
+        return FrequentKeys.of(keys, lower, upper, born, share, self.total(state))
 
     def age(self, state: State) -> None:
         _age(state.counts, state.errors, state.numbers)
 
     def from_counts(self, keys: U64, counts: I64, total: int) -> State:
-        """A sketch that knows these keys, most frequent first if there are too many of them."""
+        """A state with these counts; of too many keys, the most frequent are kept."""
         some = counts > 0
         return self._filled(keys[some], counts[some], counts[some], total, total)
 
     def merge(self, states: Sequence[State]) -> State:
-        """The bounds of the union: where a key is untracked, its source's smallest count stands in.
+        """The sum of the bounds; a source that does not track a key adds its smallest count.
 
-        Positions are of no meaning across sources: `born` is −1.
+        Positions have no meaning across sources: `born` is −1.
         """
         if not states:
             return self.start()
@@ -144,7 +141,7 @@ class SpaceSaving:
         return merged
 
     def _filled(self, keys: U64, lower: I64, upper: I64, total: int, seen: int) -> State:
-        """A state of these keys, most frequent first if there are too many of them."""
+        """A state with these bounds; of too many keys, the most frequent are kept."""
         kept = np.lexsort((keys, -upper))[: self.capacity]
         state, size = self.start(), len(kept)
         state.keys[:size], state.counts[:size] = keys[kept], upper[kept]
@@ -158,7 +155,7 @@ class SpaceSaving:
 
 @inlined
 def touch(sketch, key):
-    """Count one message and return the slot of its key, and its count now."""
+    """Count one message; returns the slot of its key and the new count."""
     counts, numbers = sketch.counts, sketch.numbers
     slot = sketch.table_slots[find(sketch.table_keys, sketch.table_slots, key)]
     if (slot == EMPTY) | (numbers[SEEN] == numbers[AGE_AT]):
@@ -172,9 +169,9 @@ def touch(sketch, key):
 
 @inlined
 def touch_steadily(sketch, key, uncounted):
-    """`touch` where no ageing is due, which leaves the totals to the caller.
+    """`touch` where no ageing is due; the caller adds `uncounted` messages to the totals.
 
-    `uncounted` is how many messages they lack. Returns also how many they lack now.
+    Also returns the new number of uncounted messages.
     """
     counts, numbers = sketch.counts, sketch.numbers
     slot = sketch.table_slots[find(sketch.table_keys, sketch.table_slots, key)]
@@ -190,9 +187,9 @@ def touch_steadily(sketch, key, uncounted):
 
 @kernel
 def _prepare(sketch, key):
-    """What a message may need before it is counted: age if it is time, see that the key has a counter.
+    """Age if it is time, and give the key a counter; returns its slot.
 
-    All that is rare is in here, so that `touch` has a single branch that is rarely taken.
+    All rare work is in here, so that `touch` has a single branch that is rarely taken.
     """
     table_keys, table_slots, keys, counts, errors, born, lowest, numbers = sketch
     if numbers[SEEN] == numbers[AGE_AT]:

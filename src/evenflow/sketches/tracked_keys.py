@@ -1,8 +1,7 @@
-"""Counts of tracked keys, in as much room as they turn out to need.
+"""Counts of tracked keys, in arrays that grow as needed.
 
-What Lossy Counting and the exact counter have in common: the exact counter is the case in which
-nothing is ever dropped. Tracked keys lie in slots 0 … size − 1 of plain arrays; a hash table finds
-them.
+Shared by Lossy Counting and the exact counter, which never drops a key. Tracked keys are in slots
+0 … size − 1 of plain arrays; a hash table finds them.
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ import numpy as np
 
 from evenflow.kernels.hash_table import EMPTY, find, new_table
 from evenflow.kernels.jit import kernel
-from evenflow.model import InputError
 from evenflow.sketches.protocol import I64, U64, FrequentKeys
 
 # What `numbers` holds: tracked keys, aged total, messages seen, the most that a key may count
@@ -35,7 +33,7 @@ class State(NamedTuple):
 
 
 def new_state(capacity: int = _FIRST_CAPACITY) -> State:
-    """Nothing tracked, with room for `capacity` keys."""
+    """An empty state with room for `capacity` keys."""
     return State(
         *new_table(capacity),
         keys=np.zeros(capacity, np.uint64),
@@ -47,7 +45,7 @@ def new_state(capacity: int = _FIRST_CAPACITY) -> State:
 
 
 def grown(state: State) -> State:
-    """A copy with twice the room, so that growth costs a constant a key."""
+    """A copy with twice the capacity, so that growing costs constant time per key."""
     larger = new_state(2 * len(state.keys))
     size = len(state.keys)
     for old, new in zip(state[2:-1], larger[2:-1], strict=True):
@@ -58,7 +56,7 @@ def grown(state: State) -> State:
 
 
 def restored(keys: U64, counts: I64, slack: I64, born: I64, numbers: I64) -> State:
-    """The state whose tracked keys are these, slot by slot: what was written down without its table."""
+    """A state from its saved columns, which do not include the hash table."""
     capacity = _FIRST_CAPACITY
     while capacity < len(keys):
         capacity *= 2
@@ -71,7 +69,7 @@ def restored(keys: U64, counts: I64, slack: I64, born: I64, numbers: I64) -> Sta
 
 
 class TrackedKeys:
-    """What a sketch on such a state answers; `_count` is how it counts."""
+    """The methods that sketches on such a state share; each defines `_count`."""
 
     def start(self) -> State:
         return new_state()
@@ -96,21 +94,17 @@ class TrackedKeys:
         return lower, upper
 
     def hot(self, state: State, share: float) -> FrequentKeys:
-        """The tracked keys whose upper bound is at least `share` of the total."""
-        if not 0 <= share <= 1:
-            raise InputError(f"a share lies in 0..1, got {share}")
-        size = int(state.numbers[SIZE])
-        upper = state.counts[:size] + state.slack[:size]
-        slots = np.flatnonzero(upper >= share * int(state.numbers[TOTAL]))
-        slots = slots[np.lexsort((state.keys[slots], -upper[slots]))]
-        return FrequentKeys(state.keys[slots], state.counts[slots], upper[slots], state.born[slots])
+        size = state.numbers[SIZE]
+        keys, lower, born = state.keys[:size], state.counts[:size], state.born[:size]
+        upper = lower + state.slack[:size]
+        return FrequentKeys.of(keys, lower, upper, born, share, self.total(state))
 
 
 def united(states: Sequence[State]) -> State:
     """The sum of the bounds, over the union of the tracked keys.
 
-    A source that does not track a key adds the most that the key may have counted there. Positions
-    are of no meaning across sources: `born` is −1.
+    A source that does not track a key adds the most that it may have counted there. Positions have no
+    meaning across sources: `born` is −1.
     """
     union = new_state(max(_FIRST_CAPACITY, sum(int(s.numbers[SIZE]) for s in states)))
     for state in states:
@@ -123,7 +117,7 @@ def united(states: Sequence[State]) -> State:
 @kernel
 def count_run(state: State, keys: U64, begin: int, end: int) -> int:
     """Count messages `begin` … `end` − 1. Returns where it stopped: at `end`, or at the first
-    message whose key is new and finds no free slot."""
+    message with a new key and no free slot."""
     table_keys, table_slots, counts = state.table_keys, state.table_slots, state.counts
     first = state.numbers[SEEN] - begin
     stop = begin
@@ -187,7 +181,7 @@ def _add(union: State, part: State) -> None:
         place = find(union.table_keys, union.table_slots, key)
         slot = union.table_slots[place]
         if slot == EMPTY:
-            # Begins with the slack of a key that no source tracks; each that does mends its part.
+            # Start with the slack of an untracked key; each source that tracks it corrects its part.
             slot = _admit(union, key, place, -1)
         union.counts[slot] += part.counts[source]
         union.slack[slot] += part.slack[source] - part.numbers[MISSED]
@@ -195,7 +189,7 @@ def _add(union: State, part: State) -> None:
 
 @kernel
 def fill_table(table_keys: U64, table_slots: np.ndarray, keys: U64) -> None:
-    """Enter the keys of slots 0, 1, … into an empty table."""
+    """Insert the keys of slots 0, 1, … into an empty table."""
     for slot in range(len(keys)):
         place = find(table_keys, table_slots, keys[slot])
         table_keys[place] = keys[slot]

@@ -1,7 +1,7 @@
 """Streams of keys, in chunks: synthetic ones, and columns of files."""
 
+from evenflow.simulator.arrivals import HOURLY
 from evenflow.simulator.workloads.files import KeyFile
-from evenflow.simulator.workloads.hourly import HOURLY
 from evenflow.simulator.workloads.protocol import Workload
 from evenflow.simulator.workloads.zipf import Zipf
 

@@ -1,4 +1,4 @@
-"""How synthetic streams are drawn: numbers by position, not by turn, so that chunking is free."""
+"""Random draws of synthetic streams, by position, so that chunking changes nothing."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from evenflow.simulator.workloads.protocol import U64
 F64 = npt.NDArray[np.float64]
 I32 = npt.NDArray[np.int32]
 
-# Roles keep apart the random numbers that one seed is used for.
+# Roles separate the random numbers of one seed.
 DRAW, IDENTITY, PERMUTE, HOME, SWAP = 101, 102, 103, 104, 105
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
@@ -25,11 +25,11 @@ _TO_53_BITS = np.uint64(11)
 def in_stretches(
     messages: int, stretch: int, size: int, fill: Callable[[int, int, U64], None]
 ) -> Iterator[U64]:
-    """Chunks of a stream whose law changes after every `stretch` messages.
+    """Chunks of a stream whose distribution changes after every `stretch` messages.
 
     Parameters:
         messages: length of the stream.
-        stretch: messages of one law.
+        stretch: messages of one distribution.
         size: of the chunks.
         fill: called as `fill(stretch number, position, out)`, in the stream's order and without
             gaps; writes the keys from `position` on, which all lie in one stretch.
@@ -59,14 +59,14 @@ def from_tables(
     stretch: int | None,
     size: int,
 ) -> Iterator[U64]:
-    """Chunks of independent keys: cell c has one probability for ever, and a key for a stretch.
+    """Chunks of independent keys: cell c has a fixed probability, and one key per stretch.
 
     Parameters:
         probabilities: of each cell.
-        tables: the key of each cell, one table a stretch; the same array may come again, changed.
+        tables: the key of each cell, one table per stretch; the array may be reused.
         salt: of the draws.
         messages: length of the stream.
-        stretch: messages before the next table is taken; None: never.
+        stretch: messages before the next table is used; None: never.
         size: of the chunks.
     """
     accept, alias = alias_table(probabilities)
@@ -89,7 +89,7 @@ def power_law_weights(exponent: float, shift: float, n: int) -> F64:
 
 
 def alias_table(probabilities: F64) -> tuple[F64, I32]:
-    """Walker's table, by which one uniform number becomes one draw in constant time.
+    """Walker's table, which turns a uniform number into a draw in constant time.
 
     Cell c, chosen uniformly, gives c with probability `accept[c]` and `alias[c]` otherwise.
 

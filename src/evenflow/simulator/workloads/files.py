@@ -30,16 +30,16 @@ class KeyFile:
 
     The file's suffix says what it is: .parquet, .csv, .json, .jsonl or .ndjson; the last four may
     be compressed (.csv.gz). JSON means one object per line. A CSV key is its text: 7 and 07 differ.
-    A row without the key has the key null, which is a key like any other.
+    A row without the key has the key null, an ordinary key.
 
-    Guarantee: a file that is missing, empty or not what its name says, and a column that it does
-    not have, are refused when the object is made; damage further on when it is reached.
+    Guarantee: a file that is missing, empty or of another format than its name says, and a missing
+    column, are errors of the constructor; damage further on is an error when it is reached.
 
     Parameters:
         path: the file. In a declaration: `input`.
         columns: the columns that make up the key; several are one compound key. In a declaration:
             `key`.
-        limit: read only so many rows; None for all. In a declaration: `messages`.
+        limit: maximum number of rows to read; None for all. In a declaration: `messages`.
 
     Example:
         >>> import tempfile
@@ -70,7 +70,7 @@ class KeyFile:
             raise InputError(f"{self._name}: no key column was given; name at least one")
         if self.limit is not None and self.limit < 1:
             raise InputError(f"the number of messages must be at least 1, got {self.limit}")
-        self._refuse_what_cannot_be_read()
+        self._check_readable()
         with explained(self.path):
             names = self._schema().names
         for column in self.columns:
@@ -128,7 +128,7 @@ class KeyFile:
     def _format(self) -> str | None:
         return format_of(self.path)
 
-    def _refuse_what_cannot_be_read(self) -> None:
+    def _check_readable(self) -> None:
         if not self.path.exists():
             raise InputError(f"there is no file {self._name}")
         if not self.path.is_file():
@@ -137,12 +137,12 @@ class KeyFile:
         if self._format is None:
             raise InputError(
                 f"{self._name}: the name must end in one of {SUFFIXES} "
-                "(the text formats also with .gz), so that it is known how to read it"
+                "(text formats also with .gz), which gives the format"
             )
         with explained(self.path):
             head = self._head()
         if not head:
-            raise InputError(f"{self._name} is empty; it should hold {self._format} rows")
+            raise InputError(f"{self._name} is empty; {self._format} rows are expected")
         actual = not_what_it_says(self._format, head)
         if actual is not None:
             raise InputError(
@@ -196,20 +196,20 @@ class KeyFile:
         )
 
     def _key_schema(self) -> Any:
-        """How a text format's key columns are to be read, so that a later block cannot differ."""
+        """The types of a text format's key columns, so that later blocks cannot differ."""
         import pyarrow as pa
 
         if self._format == "CSV":
             # Bytes, not text: a file in another encoding than UTF-8 still has keys.
             return pa.schema([(name, pa.binary()) for name in self.columns])
-        # A text that looks like a time in the first block may be any text further on.
+        # A string that looks like a time in the first block may be any string later.
         found = self._schema()
         kinds = [found.field(name).type for name in self.columns]
         kinds = [pa.string() if pa.types.is_timestamp(kind) else kind for kind in kinds]
         return pa.schema(list(zip(self.columns, kinds, strict=True)))
 
     def _batches(self, size: int) -> Iterator[Any]:
-        """Record batches of the key columns, none of them empty; refuses a file without rows."""
+        """Record batches of the key columns, none of them empty; a file without rows is an error."""
         empty = True
         if self._format == "Parquet":
             import pyarrow.parquet as pq
@@ -230,7 +230,7 @@ class KeyFile:
 
 @contextmanager
 def explained(path: Path) -> Iterator[None]:
-    """Turns the reader's complaint about a file into one line about that file."""
+    """Turns the reader's error into one line about the file."""
     import pyarrow as pa
 
     try:

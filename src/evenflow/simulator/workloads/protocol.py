@@ -1,4 +1,4 @@
-"""What the simulator asks of a stream."""
+"""The protocol of streams."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ def called(name: str) -> Mapping[str, str]:
 
 @runtime_checkable
 class Workload(Protocol):
-    """A stream of key fingerprints that can be read from its beginning as often as wanted.
+    """A stream of key fingerprints that can be read repeatedly from its beginning.
 
     Guarantee of every workload: the same keys in the same order each time, for every chunk size.
     The whole stream is never in memory.
 
-    A frozen dataclass with a `name` besides, in a file of this folder or registered under the entry
+    A frozen dataclass with a `name`, in a file of this folder or registered under the entry
     point `evenflow.simulator.workloads`, can be declared by name in the laboratory's experiments.
     """
 
@@ -34,13 +34,12 @@ class Workload(Protocol):
         ...
 
     def length(self) -> int | None:
-        """The number of messages, where it is known beforehand."""
+        """The number of messages, if known beforehand."""
         ...
 
     def describe(self) -> dict[str, Any]:
-        """What the stream is, for a report: plain values under the names of the command line.
+        """A description for reports: plain values under the names of the command line.
 
-        `name` is the workload's; `stand_in` tells whether the stream stands in for data that is not
-        available.
+        `name` is the workload's; `stand_in` is whether it replaces data that is not available.
         """
         ...

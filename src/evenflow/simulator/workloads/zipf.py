@@ -1,4 +1,4 @@
-"""Skewed keys that change places: finite Zipf with drift."""
+"""Finite Zipf keys with drift."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from evenflow.simulator.workloads.drawing import (
 )
 from evenflow.simulator.workloads.protocol import U64, called
 
-MOST_KEYS = 100_000_000  #: beyond this the tables would not fit into an ordinary machine's memory
+MOST_KEYS = 100_000_000  #: more would not fit into the memory of an ordinary machine
 
 
 @dataclass(frozen=True)
@@ -34,11 +34,11 @@ class Zipf:
 
     Parameters:
         exponent: skew z ≥ 0; 0 is uniform. In a declaration: `zipf`.
-        keys: how many different keys there are.
+        keys: number of different keys.
         messages: length of the stream.
         seed: another seed is another stream, with other keys.
-        drift: after every so many messages all ranks are dealt out again among the same keys: the
-            hot keys of yesterday are cold today. None: no drift.
+        drift: after every this many messages the ranks are permuted among the same keys, so that
+            other keys become hot. None: no drift.
 
     Example:
         >>> [chunk] = Zipf(exponent=1.0, keys=100, messages=5, seed=1).chunks(1_000)
@@ -77,7 +77,7 @@ class Zipf:
         return probabilities
 
     def key_of_rank(self, epoch: int = 0) -> U64:
-        """The fingerprint behind each rank in the `epoch`-th stretch of `drift` messages."""
+        """The fingerprint of each rank in the `epoch`-th stretch of `drift` messages."""
         keys = named_keys(salt(self.seed, IDENTITY), self.keys)
         if epoch:
             shuffle(salt(self.seed, PERMUTE, epoch), keys)
