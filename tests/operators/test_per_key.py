@@ -156,7 +156,7 @@ def returning(value):
         (lambda: PerKey(None, STATE), "update must be a function, got None"),
         (lambda: PerKey(add_up, STATE, merge=3), "merge must be a function, got 3"),
         (lambda: PerKey(add_up, {}), "state must be names and types"),
-        (lambda: PerKey(add_up, {"n": "number"}), "what is not a type"),
+        (lambda: PerKey(add_up, {"n": "number"}), "has an unknown type"),
         (lambda: PerKey(add_up, STATE, emit=describe), "emit and output go together"),
         (lambda: returning({"m": 1}), r"returned \{'m': 1\}; expected a dict with n"),
         (lambda: returning(7), "returned 7; expected a dict with n"),

@@ -94,7 +94,7 @@ def test_whether_a_window_ends_between_two_moments(shape, after, until):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"slide": 11}, "leave rows out"),
+        ({"slide": 11}, "would skip rows"),
         ({"size": 0}, "above 0"),
         ({"slide": 0}, "above 0"),
         ({"delay": -1}, "at least 0"),

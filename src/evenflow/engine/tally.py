@@ -1,4 +1,4 @@
-"""What a task counts about its own work."""
+"""A task's counts of its own work."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ import pyarrow as pa
 from evenflow.engine.key_costs import row_bytes
 from evenflow.engine.layout import Keys
 
-TOP = 64  #: how many of its most frequent keys a task reports
+TOP = 64  #: the number of most frequent keys that a task reports
 
 
 class Tally:
-    """What a task counts about its own work: rows, keys, seconds and its most frequent keys."""
+    """A task's counts of its own work: rows, keys, seconds and its most frequent keys."""
 
     def __init__(self) -> None:
         self.rows = 0
@@ -28,7 +28,7 @@ class Tally:
         self.began = time.perf_counter()
         self._tops: dict[int, tuple[int, str]] = {}
         self._floor = 0
-        self.moved_keys = 0  #: keys that came from other owners with their states
+        self.moved_keys = 0  #: keys that came from other owners, with their states
         self.moved_bytes = 0
 
     def add(self, keys: Keys, group: np.ndarray) -> None:
@@ -53,14 +53,14 @@ class Tally:
 
     @contextmanager
     def updating(self) -> Iterator[None]:
-        """Count the time within as the operator's."""
+        """Measure the time within as the operator's."""
         self.started = time.time() if self.started is None else self.started
         began = time.perf_counter()
         yield
         self.seconds += time.perf_counter() - began
 
     def report(self, stage: str, partition: int, **more: Any) -> str:
-        """As JSON; `floor` bounds what any key that is not listed can have."""
+        """The report as JSON; `floor` bounds the rows of any key that is not listed."""
         top = [[str(k), n, name] for k, (n, name) in self._tops.items()]
         return json.dumps(
             {

@@ -9,7 +9,6 @@ from evenflow.model.workers import Workers
 
 __all__ = [
     "EvenflowError",
-    "EvenflowError",
     "Feedback",
     "InputError",
     "KeyCounts",

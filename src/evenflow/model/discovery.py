@@ -1,7 +1,7 @@
-"""One file adds one algorithm: what the packages that are open to extension have in common.
+"""One file adds one algorithm: discovery for the packages that are open to extension.
 
-Grouping schemes, for instance, are the classes with a `name` in the modules of one package, and
-those that other packages register as entry points. Nobody keeps a list by hand.
+Grouping schemes, for instance, are the classes with a `name` in the modules of one package, plus those
+that other packages register as entry points. There is no list to maintain.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ class Catalogue(Generic[T]):
     entry point of the package's name.
 
     Parameters:
-        kind: what one is called in messages, "grouping scheme".
+        kind: the name in messages, "grouping scheme".
         package: the package whose modules are searched, "evenflow.grouping".
-        base: only subclasses of this count; None for every class with a `name`.
+        base: consider only subclasses of this; None for every class with a `name`.
         plural: of `kind`; with an s if not given.
 
     Example:
@@ -68,15 +68,15 @@ def _found(catalogue: Catalogue[Any]) -> dict[str, type[Any]]:
 
 
 def discover(kinds: str, package: ModuleType) -> dict[str, type[Any]]:
-    """Name → class of everything of a kind, by name.
+    """Name → class of everything of a kind, sorted by name.
 
-    Found are classes with a `name`, defined in a module of `package` or registered by another
-    distribution as an entry point in the group of the package's name (`evenflow.grouping`). Two of
-    one name are refused: which one ran would depend on luck.
+    Finds classes with a `name` that are defined in a module of `package` or registered by another
+    distribution as an entry point in the group of the package's name (`evenflow.grouping`). Rejects
+    duplicate names: which one ran would be arbitrary.
 
     Parameters:
-        kinds: what they are called in messages, "grouping schemes".
-        package: the imported package whose modules are looked through.
+        kinds: their name in messages, "grouping schemes".
+        package: the imported package whose modules are searched.
     """
     classes: list[type[Any]] = []
     for module_info in pkgutil.iter_modules(package.__path__):
@@ -97,7 +97,7 @@ def discover(kinds: str, package: ModuleType) -> dict[str, type[Any]]:
 
 
 def look_up(kind: str, known: Mapping[str, type[Any]], name: str) -> type[Any]:
-    """The class of that name, or an error that tells which names there are."""
+    """The class of that name, or an error that lists the known names."""
     if name not in known:
         near = difflib.get_close_matches(name, known, 1)
         hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"
@@ -108,10 +108,9 @@ def look_up(kind: str, known: Mapping[str, type[Any]], name: str) -> type[Any]:
 def build(
     kind: str, known: Mapping[str, type[Any]], spec: str, parameters: Mapping[str, Any]
 ) -> Any:
-    """An instance from `name` or `name:parameter=number,…`, which goes before `parameters`.
+    """An instance from `name` or `name:parameter=number,…`, which takes precedence over `parameters`.
 
-    Numbers are read as Python reads them, `nan` and `inf` included: whether a value makes sense is
-    for the class itself to say.
+    Numbers are parsed as in Python, including `nan` and `inf`: the class itself validates values.
     """
     name, _, text = spec.partition(":")
     name = name.strip()

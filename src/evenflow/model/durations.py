@@ -1,4 +1,4 @@
-"""Lengths of time as people write them, in microseconds as Spark counts them."""
+"""Durations in Spark's notation, in microseconds."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _MOST = 1 << 62  # sums with any point in time that Spark knows stay within 64 b
 def microseconds(what: str, duration: str | timedelta, least: int = 1) -> int:
     """A duration in microseconds.
 
-    Guarantee: what Spark makes of the same text. Months, quarters and years are refused, as Spark's
-    windows refuse them: they have no fixed length.
+    Guarantee: the same result as Spark for the same text. Months, quarters and years are rejected, as
+    in Spark's windows: they have no fixed length.
 
     Parameters:
         what: the duration's name, for messages.
         duration: "10 minutes", "1 hour 30 minutes" (weeks, days, hours, minutes, seconds,
             milliseconds, microseconds), or a `datetime.timedelta`.
-        least: refuse anything shorter.
+        least: reject anything shorter.
 
     Example:
         >>> microseconds("size", "1 minute 500 milliseconds")

@@ -1,8 +1,8 @@
-"""The errors of the project: one base, and the one for what a user did wrong."""
+"""The errors of the project: one base class, and one for bad input."""
 
 
 class EvenflowError(Exception):
-    """The base of every error that evenflow raises on purpose."""
+    """The base of all errors that evenflow raises deliberately."""
 
 
 class InputError(EvenflowError, ValueError):

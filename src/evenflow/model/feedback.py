@@ -1,4 +1,4 @@
-"""What flows back from the workers to the routers."""
+"""Feedback from the workers to the routers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from evenflow.model.routing_table import RoutingTable
 
 
 class Signal(IntEnum):
-    """A worker's binary wish (consistent grouping, §V-C "Worker Delegation")."""
+    """A worker's binary signal (consistent grouping, §V-C "Worker Delegation")."""
 
     INCREASE = 1  #: idle: give me more
     DECREASE = -1  #: busy: take some away
@@ -19,15 +19,15 @@ class Signal(IntEnum):
 
 @dataclass(frozen=True)
 class Feedback:
-    """One acknowledgement's worth of news for a source.
+    """One acknowledgement's worth of feedback for a source.
 
     Parameters:
-        time: the clock of the caller (messages, seconds, batches: any unit that only grows); time
-            slots are counted in it.
+        time: the caller's clock (messages, seconds, batches: any unit that only grows), in which time
+            slots are measured.
         signals: worker id → its signal, in order of arrival.
-        plan: a new routing table, where the scheme routes by one.
-        hot: what all sources together have seen of the most frequent keys, where the scheme treats hot
-            keys apart: it takes the place of what this source has seen itself.
+        plan: a new routing table, if the scheme uses one.
+        hot: the most frequent keys of all sources together, if the scheme treats hot keys separately;
+            replaces this source's own counts.
     """
 
     time: float = 0.0

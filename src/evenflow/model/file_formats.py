@@ -1,4 +1,4 @@
-"""Files of rows: what their names promise, and what their first bytes say."""
+"""File formats, by file name and by first bytes."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ FORMATS = {
     ".ndjson": "JSON",
 }
 SUFFIXES = ", ".join(FORMATS)
-HEAD = 4096  #: so many bytes are enough for `looks_like`
+HEAD = 4096  #: bytes that `not_what_it_says` needs
 
-# How files begin that are often found under a wrong name.
+# The first bytes of formats that often have a wrong suffix.
 _MAGIC = {
     b"PAR1": "Parquet",
     b"\x1f\x8b": "gzip",
@@ -34,7 +34,7 @@ def is_compressed(path: PurePath) -> bool:
 
 
 def format_of(path: PurePath) -> str | None:
-    """The format that a file's name promises; None where it promises none that is known.
+    """The format by a file's name; None if it is unknown.
 
     Example:
         >>> format_of(PurePath("clicks.csv.gz")), format_of(PurePath("clicks.PARQUET"))
@@ -48,8 +48,7 @@ def format_of(path: PurePath) -> str | None:
 
 
 def not_what_it_says(kind: str, head: bytes) -> str | None:
-    """What a file of the format `kind` looks like instead, by its first bytes; None if nothing speaks
-    against it.
+    """The actual format of a file named as `kind`, by its first bytes; None if it may be `kind`.
 
     Example:
         >>> not_what_it_says("CSV", b"PAR1..."), not_what_it_says("Parquet", b"page,user")
@@ -64,12 +63,12 @@ def not_what_it_says(kind: str, head: bytes) -> str | None:
 
 
 def _looks_like(head: bytes) -> str | None:
-    """The format that the first bytes speak for; None where they say nothing."""
+    """The format that the first bytes indicate; None if they are inconclusive."""
     for magic, kind in _MAGIC.items():
         if head.startswith(magic):
             return kind
     if b"\0" in head:
         return "binary data"
-    # A CSV header that is a complete JSON object is no header that anybody meant.
+    # A first line that is a complete JSON object is not meant as a CSV header.
     first = head.lstrip(b"\xef\xbb\xbf \t\r\n").partition(b"\n")[0].rstrip()
     return "JSON" if first.startswith(b"{") and first.endswith(b"}") else None

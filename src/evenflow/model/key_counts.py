@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class KeyCounts:
-    """The most frequent keys lately: fingerprint → messages, out of `total` messages of all keys."""
+    """The recent most frequent keys: fingerprint → messages, out of `total` messages of all keys."""
 
     counts: Mapping[int, int] = field(default_factory=dict)
     total: int = 0

@@ -30,7 +30,7 @@ P5 = np.uint64(0x27D4EB2F165667C5)
 
 _8, _27, _29, _31, _32, _33, _37 = (np.uint64(i) for i in (8, 27, 29, 31, 32, 33, 37))
 _WORD = 0xFFFFFFFFFFFFFFFF
-_BLOCK = 8192  # fingerprints at a time: what is computed on the way stays in the cache
+_BLOCK = 8192  # fingerprints at a time: intermediate results stay in the cache
 
 
 def hash_word(word: Any, running: Any) -> Any:
@@ -52,7 +52,7 @@ def hash_word(word: Any, running: Any) -> Any:
 
 @cache
 def seed_word(seed: int) -> np.uint64:
-    """The hash of a seed, with which the hash of a fingerprint goes on: `xxhash64(lit(seed))`."""
+    """The hash of a seed, `xxhash64(lit(seed))`, which the hash of a fingerprint continues."""
     running = hash_word(np.array([seed & _WORD], np.uint64), np.uint64(SPARK_SEED))
     return np.uint64(running[0])
 
@@ -73,7 +73,7 @@ def owner_of(fingerprints: U64, n: int, seed: int) -> I32:
 
     Parameters:
         fingerprints: the keys' 64-bit fingerprints.
-        n: how many owners there are, at most 2³¹.
+        n: the number of owners, at most 2³¹.
         seed: chooses the hash function.
 
     Example:
@@ -90,16 +90,16 @@ def owner_of(fingerprints: U64, n: int, seed: int) -> I32:
 
 @dataclass(frozen=True)
 class Owners:
-    """The placement of one epoch, as it is written down in a manifest.
+    """The placement of one epoch, as stored in a manifest.
 
-    Guarantee: a pure function of the fingerprint, the same on every machine: an explicit owner where
-    the table names one, else the hash.
+    Guarantee: a pure function of the fingerprint, the same on every machine: the owner in the table if
+    there is one, else the hash.
 
     Parameters:
-        workers: how many owners there are.
+        workers: the number of owners.
         seed: chooses the hash function.
         table: fingerprint → owner, for a few keys.
-        buckets: the hash's buckets → owners, where they are not dealt out evenly and in order.
+        buckets: hash bucket → owner, if they are not dealt out evenly and in order.
 
     Example:
         >>> import numpy as np
@@ -140,15 +140,15 @@ class Owners:
         return owners
 
     def to_json(self) -> dict[str, Any]:
-        """As plain JSON, which has no numbers for keys."""
+        """As plain JSON, with keys as strings."""
         table = {str(fingerprint): owner for fingerprint, owner in self.table.items()}
         plain = {"workers": self.workers, "seed": self.seed, "table": table}
         return {**plain, "buckets": list(self.buckets)} if self.buckets else plain
 
     @classmethod
     def from_json(cls, plain: Mapping[str, Any]) -> Owners:
-        """From what `to_json` has made. A part that is not known is refused: ignored, it would
-        misplace keys."""
+        """From the result of `to_json`. Unknown fields are rejected: ignoring them would misplace
+        keys."""
         if set(plain) - {"buckets"} != {"workers", "seed", "table"}:
             raise InputError(
                 f"a placement has workers, seed and table, got {', '.join(sorted(plain))}; read this "

@@ -12,21 +12,21 @@ from evenflow.model.routing_table import RoutingTable
 
 @dataclass(frozen=True)
 class Plan:
-    """What a batch is computed from, besides its rows and the state: fixed before the batch begins, and
-    written down with the manifest of the batch before it.
+    """The input of a batch besides its rows and the state: fixed before the batch begins, and stored
+    with the manifest of the previous batch.
 
     Parameters:
         scheme: the grouping scheme's name.
-        partitions: how many partitions there are.
-        parameters: the scheme's: a batch that is run again, maybe by a driver that was started with
-            others, routes by these.
+        partitions: the number of partitions.
+        parameters: the scheme's parameters: a retried batch uses these, even if the driver was
+            restarted with others.
         epoch: grows by one whenever keys change their owner: with the number of partitions, the seed,
             the buckets or the table.
         table: explicit owners of a few keys; all others go by hash.
-        buckets: the hash: bucket → partition, once their number has changed; empty while every
-            partition has as many neighbouring buckets as any other.
-        hot: what the batches before have shown of the hot keys; routers begin with it.
-        reason: why the plan is as it is, in words.
+        buckets: hash bucket → partition, once the number of partitions has changed; empty while the
+            buckets are dealt out evenly and in order.
+        hot: the hot keys of previous batches, with which routers start.
+        reason: the reason for the plan, in words.
     """
 
     scheme: str
@@ -69,7 +69,7 @@ class Plan:
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> Plan:
-        """From what `to_dict` has made, also after a way through JSON.
+        """From the result of `to_dict`, also after a round trip through JSON.
 
         Example:
             >>> import json

@@ -1,4 +1,4 @@
-"""Refusals of bad numbers, in one wording. NaN fails every one of them."""
+"""Checks of numeric parameters, with one wording. NaN fails all of them."""
 
 from __future__ import annotations
 
@@ -9,31 +9,31 @@ from evenflow.model.errors import InputError
 
 
 def check_share(what: str, value: float | None) -> None:
-    """Refuse a share that is not in (0, 1]; None stands for a default."""
+    """Reject a share that is not in (0, 1]; None stands for a default."""
     if value is not None and not 0 < value <= 1:
         raise InputError(f"{what} must lie in (0, 1], got {value}")
 
 
 def check_positive(what: str, value: float) -> None:
-    """Refuse a number that is not finite and above 0."""
+    """Reject a number that is not finite and above 0."""
     if not 0 < value < math.inf:
         raise InputError(f"{what} must be a finite number above 0, got {value}")
 
 
 def check_not_negative(what: str, value: float) -> None:
-    """Refuse a number that is not finite and at least 0."""
+    """Reject a number that is not finite and at least 0."""
     if not 0 <= value < math.inf:
         raise InputError(f"{what} must be a finite number of at least 0, got {value}")
 
 
 def check_whole(what: str, value: object, least: int) -> None:
-    """Refuse what is not a whole number (an `int`) of at least `least`."""
+    """Reject anything but a whole number (an `int`) of at least `least`."""
     if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
         raise InputError(f"{what} must be a whole number of at least {least}, got {value}")
 
 
 def check_one_each(owners: str, count: int, what: str, values: tuple[float, ...] | None) -> None:
-    """Refuse positive numbers of which not every owner has one; None stands for all alike."""
+    """Reject values unless there is one positive number per owner; None stands for equal values."""
     if values is None:
         return
     if len(values) != count:

@@ -1,4 +1,4 @@
-"""Who can be given work."""
+"""The workers that can get work."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _LARGEST_ID = 2**31 - 1
 class Workers:
     """The live workers: their ids and, where they differ, their weights (capacities).
 
-    Ids are whole numbers that stay with a worker for its life, so that a roster may have gaps after
-    a removal. Weights are relative: only their proportions count.
+    Ids are whole numbers that never change during a worker's life, so a roster may have gaps after a
+    removal. Weights are relative: only their proportions count.
 
     Example:
         >>> Workers.numbered(3).without(1).ids
@@ -55,7 +55,7 @@ class Workers:
 
     @classmethod
     def of(cls, workers: Workers | int) -> Workers:
-        """`workers` itself, or that many numbered ones."""
+        """`workers` itself, or that many numbered workers."""
         return workers if isinstance(workers, Workers) else cls.numbered(workers)
 
     def __len__(self) -> int:
@@ -73,7 +73,7 @@ class Workers:
         )
 
     def joined_by(self, *new: int, weight: float = 1.0) -> Workers:
-        """The roster after these workers have joined, each with `weight` where there are weights."""
+        """The roster after these workers have joined, each with `weight` if there are weights."""
         weights = self.weights
         if weights is None and weight != 1.0:
             weights = (1.0,) * len(self.ids)

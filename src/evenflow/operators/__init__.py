@@ -1,9 +1,9 @@
-"""What happens to a key: aggregates, and the protocol for work of one's own.
+"""Keyed work: aggregates, and the protocol for custom operators.
 
-`Aggregates` is the operator made of named aggregates; `count`, `sum`, `mean`, `min`, `max`,
-`distinct`, `quantiles` and `top_k` make them. `NaiveBayes` counts classes, `IntervalJoin` pairs
-rows, `Window` says in which event-time windows all this happens. `Operator` is the protocol
-for work of one's own on whole tables, `PerKey` adapts functions that are called once per key.
+`Aggregates` is the operator that consists of named aggregates; `count`, `sum`, `mean`, `min`, `max`,
+`distinct`, `quantiles` and `top_k` create them. `NaiveBayes` counts classes, `IntervalJoin` pairs rows,
+`Window` defines event-time windows. `Operator` is the protocol for custom work on whole tables;
+`PerKey` adapts functions that are called once per key.
 """
 
 from evenflow.operators.aggregate import Aggregate

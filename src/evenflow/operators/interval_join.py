@@ -26,21 +26,21 @@ Predicate = Callable[[pa.Table], Any]  #: pairs → which of them count
 class IntervalJoin:
     """Pairs rows of a key whose event times differ by at most `within`.
 
-    A self-join gives every pair of two rows once, the earlier one on the left; of two rows of the same
-    moment the one whose values come first. Joined streams are one table with a column that tells right
-    from left. As in SQL, null is no key, and a row without an event time has no partner.
+    A self-join returns every pair of rows once, the earlier row on the left; of two simultaneous rows,
+    the one whose values sort first. Joined streams are one table with a column that marks right rows.
+    As in SQL, null keys do not match, and a row without an event time has no partner.
 
     Guarantee: every pair exactly once, in the batch in which the later of the two arrives. Only schemes
-    that keep a key in one partition run it. No Python runs per row or per pair.
+    that keep a key in one partition run it. No Python code runs per row or per pair.
 
     Parameters:
-        times: the columns of the event time, of left rows and of right ones.
-        within: how far apart rows of a pair may be, in microseconds, both bounds included.
-        left: (column, name in the output) of what a pair takes from its left row.
-        right: the same of its right row.
+        times: the event time columns of left and of right rows.
+        within: the largest time difference of a pair, in microseconds, inclusive.
+        left: (column, output name) of the left row's columns in a pair.
+        right: the same for the right row.
         side: the boolean column that is true for right rows; None for a self-join.
-        delay: how long a row may be late, in microseconds of event time.
-        where: takes the pairs as they would be put out, and says which count: one boolean a pair.
+        delay: how late a row may be, in microseconds of event time.
+        where: a filter; takes the output pairs and returns one boolean per pair.
 
     Example:
         >>> columns = ("at", "price")
@@ -67,8 +67,8 @@ class IntervalJoin:
             raise InputError("intervalJoin: within and delay must not be negative")
         if self.where is not None and not callable(self.where):
             raise InputError(
-                "intervalJoin: where takes a function of a table of pairs that returns one boolean a "
-                f"pair, got {self.where!r}"
+                "intervalJoin: where must be a function that takes a table of pairs and returns one "
+                f"boolean per pair, got {self.where!r}"
             )
         names = [name for _, name in (*self.left, *self.right)]
         twice = [name for name in names if names.count(name) > 1]
@@ -80,11 +80,11 @@ class IntervalJoin:
 
     @property
     def sources(self) -> int:
-        """How many streams are joined."""
+        """The number of joined streams."""
         return 1 if self.side is None else 2
 
     def columns(self) -> list[str]:
-        """What is kept of a row."""
+        """The columns of a row that are kept."""
         side = [] if self.side is None else [self.side]
         taken = [column for column, _ in (*self.left, *self.right)]
         return list(dict.fromkeys([*side, *self.times, *taken]))
@@ -103,7 +103,7 @@ class IntervalJoin:
         return pa.schema([(name, column_type(rows, c, "intervalJoin")) for c, name in taken])
 
     def moments(self, rows: pa.Table) -> tuple[I64, Booleans, Booleans]:
-        """Of each row: its event time, whether it has one, and whether it is a right one."""
+        """For each row: its event time, whether it has one, and whether it is a right row."""
         times, known = times_of(rows.column(self.times[0]))
         if self.side is None:
             return times, known, np.zeros(len(times), bool)
@@ -126,8 +126,8 @@ class IntervalJoin:
             keys: the distinct keys.
             rows: the columns of `state_schema`; all have an event time.
             group: row → number of its key.
-            fresh: which rows are new; pairs of old ones are known already.
-            costs: for each key, a number to which its pairs are added, whether or not they count.
+            fresh: which rows are new; pairs of old rows were returned before.
+            costs: per key, the number of its pairs is added here, before the filter.
         """
         times, _, is_right = self.moments(rows)
         if self.side is None:
@@ -162,7 +162,7 @@ class IntervalJoin:
         return pairs.filter(mask, null_selection_behavior="drop")
 
     def on_table(self, table: pa.Table, key: str | Sequence[str]) -> pa.Table:
-        """All pairs of a table at hand: for trying things out and for tests."""
+        """All pairs of a local table, for experiments and tests."""
         names = [key] if isinstance(key, str) else list(key)
         table = table.filter(pa.array(joinable(table, names) & self.moments(table)[1]))
         rows = rows_by_key(table, names)
@@ -174,7 +174,7 @@ class IntervalJoin:
         return pa.concat_tables([empty, *(part.cast(empty.schema) for part in found)])
 
     def signature(self) -> dict[str, Any]:
-        """All that pairs depend on. The delay may change between two starts."""
+        """Everything that pairs depend on. The delay may change between two starts."""
         where = None
         if self.where is not None:
             where = f"{self.where.__module__}.{getattr(self.where, '__qualname__', self.where)}"
@@ -189,7 +189,7 @@ class IntervalJoin:
 
 
 def joinable(rows: pa.Table, key: Sequence[str]) -> Booleans:
-    """The rows whose key is not null, as SQL has it: null equals nothing."""
+    """The rows whose key is not null: as in SQL, null equals nothing."""
     there = np.ones(rows.num_rows, bool)
     for name in key:
         there &= rows.column(name).is_valid().combine_chunks().to_numpy(zero_copy_only=False)
@@ -197,6 +197,6 @@ def joinable(rows: pa.Table, key: Sequence[str]) -> Booleans:
 
 
 def _ranker(rows: pa.Table) -> Callable[[I64], I64]:
-    """Rows → their order by content, for rows of one moment: which of two is on the left must not
-    depend on which came first."""
+    """Rows → their order by content, for simultaneous rows: which of two is on the left must not depend
+    on arrival order."""
     return lambda tied: content_ranks(rows.take(pa.array(tied)))

@@ -1,4 +1,4 @@
-"""An operator on a table at hand: for trying things out, for tests and examples. No Spark."""
+"""Operators on local tables, for experiments, tests and examples. No Spark."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _END = "__window_end"
 def on_table(
     operator: Operator, table: pa.Table, key: str | Sequence[str], window: Window | None = None
 ) -> pa.Table:
-    """The key columns and what the operator emits, one row per key, in order of first appearance.
+    """The key columns and the operator's output, one row per key, in order of first appearance.
 
     With a window, one row per key and window: the column `window` follows the key.
 
@@ -44,8 +44,8 @@ def on_table(
 
 
 def in_windows(table: pa.Table, window: Window) -> pa.Table:
-    """Every row once for each window that it is in, with that window's end; a row without event time is
-    in none."""
+    """Every row once per window that contains it, with the window's end; a row without event time is in
+    no window."""
     times, known = times_of(table.column(window.column))
     rows = np.flatnonzero(known)
     place, ends = window.ends(times[rows])
@@ -53,7 +53,7 @@ def in_windows(table: pa.Table, window: Window) -> pa.Table:
 
 
 def rows_by_key(table: pa.Table, key: str | Sequence[str]) -> Rows:
-    """The table with its distinct keys. Null is a key, NaN is one key, −0.0 and 0.0 are one key."""
+    """The table with its distinct keys. Null is a key, NaN is one key, and so are −0.0 and 0.0."""
     names = [key] if isinstance(key, str) else list(key)
     for name in names:
         column_type(table.schema, name, "key")
@@ -62,5 +62,5 @@ def rows_by_key(table: pa.Table, key: str | Sequence[str]) -> Rows:
 
 
 def no_state(schema: pa.Schema, n: int) -> pa.Table:
-    """The states of n keys that nothing is known of."""
+    """The empty states of n keys."""
     return pa.table([pa.nulls(n, field.type) for field in schema], schema=schema)

@@ -107,12 +107,12 @@ class NaiveBayes(Operator):
         """The classifier made of the emitted counts.
 
         Parameters:
-            counts: the key column and one count column for each class, one row a word.
+            counts: the key column and one count column for each class, one row per word.
             key: the column of the words.
-            priors: class → how probable it is before a word is read; unless given, each class's part
-                of all occurrences, since word counts do not tell how many documents there were.
-            smoothing: what is added to every count, so that a word never seen with a class does not
-                rule it out; 1 is Laplace's.
+            priors: class → its prior probability; by default its share of all occurrences, since word
+                counts do not tell how many documents there were.
+            smoothing: added to every count, so that a word never seen with a class does not rule it
+                out; 1 is Laplace's.
         """
         for column in [key, *self.count_columns]:
             column_type(counts.schema, column, "naive Bayes model")

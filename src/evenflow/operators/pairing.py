@@ -1,4 +1,4 @@
-"""Which rows of a key lie close to each other in time: ranges of sorted arrays, spread out to pairs."""
+"""Pairs of rows of a key that are close in time, from ranges of sorted arrays."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from evenflow.operators.groups import I64
 from evenflow.operators.windows import Booleans
 
-BLOCK = 1 << 19  #: so many pairs are made at a time
+BLOCK = 1 << 19  #: pairs per block
 Pairs = Iterator[tuple[I64, I64]]  #: numbers of left and right rows
 
 
@@ -21,14 +21,14 @@ def pairs_within(
     ranks: Callable[[I64], I64],
     block: int = BLOCK,
 ) -> Pairs:
-    """Every pair of rows of one group, at most `within` apart, of which one is fresh: once, the
+    """Every pair of rows of one group, at most `within` apart, of which one is fresh: once, with the
     earlier row on the left.
 
     Parameters:
         group, times, fresh: of each row.
-        within: both bounds included.
+        within: inclusive.
         ranks: rows of equal group and time among others → their order.
-        block: how many pairs to give at once.
+        block: the maximum number of pairs per block.
 
     Example:
         >>> found = pairs_within(
@@ -40,7 +40,7 @@ def pairs_within(
     order = _settled(order, group, times, ranks)
     group, times, fresh = group[order], times[order], fresh[order]
     place = np.arange(len(order))
-    # A fresh row meets all that come after it, an old one only those that are fresh.
+    # A fresh row is paired with all later rows, an old one only with fresh rows.
     for lefts, rights in ((place[fresh], place), (place[~fresh], place[fresh])):
         _, high = _ranges(group, times, lefts, rights, within)
         low = np.searchsorted(rights, lefts, "right")
@@ -61,9 +61,9 @@ def pairs_across(
 
     Parameters:
         group, times, fresh: of each row.
-        within: both bounds included.
+        within: inclusive.
         is_right: on which side each row is.
-        block: how many pairs to give at once.
+        block: the maximum number of pairs per block.
 
     Example:
         >>> found = pairs_across(np.zeros(3, int), np.array([5, 1, 3]), 2,
@@ -99,10 +99,10 @@ def _settled(order: I64, group: I64, times: I64, ranks: Callable[[I64], I64]) ->
 
 
 def _ranges(group: I64, times: I64, asking: I64, among: I64, within: int) -> tuple[I64, I64]:
-    """For each row of `asking`, from where to where the rows of `among` that are close to it go.
+    """For each row of `asking`, the range of rows of `among` that are close to it.
 
     Rows are sorted by group and time. Group and time become one integer, with times as ranks, so that
-    no product leaves 64 bits, whatever the times are.
+    no product exceeds 64 bits.
     """
     ranked = np.unique(times[among])
     width = len(ranked)

@@ -1,4 +1,4 @@
-"""Plain functions as an operator: called once a key, with arrays and dicts."""
+"""Plain functions as an operator, called once per key with arrays and dicts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.types as types
 
 from evenflow.model import InputError
-from evenflow.operators.groups import I64, Groups
+from evenflow.operators.groups import I64, Groups, pairs
 from evenflow.operators.input_columns import column_type, one_array
 from evenflow.operators.protocol import Operator, Rows
 
@@ -24,27 +24,27 @@ Emit = Callable[[Any, State | None], Mapping[str, Any]]
 
 
 class PerKey(Operator):
-    """Keyed work of one's own, written for one key at a time.
+    """Custom keyed work, written for one key at a time.
 
-    `update(key, rows, state)` gets the key (a tuple where there are several key columns), its new
-    rows as one NumPy array a column, and what it returned last time, or None. It returns the new
-    state: a dict with a value for every column of `state`. Numbers, booleans, dates and timestamps
-    come as arrays of their own type, all else as arrays of Python objects. Null is None in an array
-    of objects, NaT among dates and timestamps; numbers and booleans of a key among whose values is a
-    null come as objects too, so that a null is never taken for a number.
+    `update(key, rows, state)` gets the key (a tuple if there are several key columns), its new rows as
+    one NumPy array per column, and the state that it returned last time, or None. It returns the new
+    state: a dict with a value for every column of `state`. Numbers, booleans, dates and timestamps are
+    arrays of their own type, everything else arrays of Python objects. Null is None in an array of
+    objects and NaT among dates and timestamps; numbers and booleans of a key with a null are objects
+    too, so that a null is never read as a number.
 
-    Guarantee: rows of a key come in the order in which they arrived at the worker. Without `merge`
-    only schemes that keep a key on one worker run it. A state whose values are all None counts as
-    no state, and None may be returned to forget a key. The adapter itself takes a few microseconds
-    a key; an `Operator` of one's own is called with whole tables and takes less.
+    Guarantee: the rows of a key come in the order in which they arrived at the worker. Without `merge`,
+    only schemes that keep a key on one worker run it. A state whose values are all None counts as no
+    state; return None to forget a key. The adapter takes a few microseconds per key; a custom
+    `Operator` is called with whole tables and takes less.
 
     Parameters:
         update: the function.
-        state: name → Arrow type of the values that are kept, or a schema; "int64", "string" and other
-            names of types will do.
-        merge: (state, state) → state, where two parts of a key's rows can be put together.
-        emit: (key, state) → a dict of the columns of the output; the state itself unless given.
-        output: like `state`, for what `emit` returns.
+        state: name → Arrow type of the values to keep, or a schema; type names such as "int64" and
+            "string" work too.
+        merge: (state, state) → state, if partial states of a key can be merged.
+        emit: (key, state) → a dict of the output columns; the state itself by default.
+        output: like `state`, for the result of `emit`.
         columns: the input columns that `update` reads; None for all.
 
     Example:
@@ -89,7 +89,7 @@ class PerKey(Operator):
         self._columns = None if columns is None else tuple(columns)
 
     def __repr__(self) -> str:
-        # Functions by name: their usual form holds an address, which differs from start to start.
+        # Functions by name: their default repr holds an address, which differs between processes.
         functions = (self._update, self._merge, self._emit)
         named = [
             f"{a}={_name(f)}" for a, f in zip(("update", "merge", "emit"), functions, strict=True)
@@ -103,7 +103,7 @@ class PerKey(Operator):
         return self._merge is not None
 
     def columns(self) -> Sequence[str] | None:
-        """The input columns that were asked for."""
+        """The declared input columns."""
         return self._columns
 
     def state_schema(self, rows: pa.Schema) -> pa.Schema:
@@ -117,11 +117,11 @@ class PerKey(Operator):
         return self._output
 
     def update(self, rows: Rows, state: pa.Table) -> pa.Table:
-        """The states after one call a key."""
+        """The states after one call per key."""
         return self.measured(rows, state)[0]
 
     def measured(self, rows: Rows, state: pa.Table) -> tuple[pa.Table, npt.NDArray[np.float64]]:
-        """The states after one call a key, and the seconds that each call took."""
+        """The states after one call per key, and the duration of each call in seconds."""
         names = rows.table.column_names if self._columns is None else self._columns
         columns = {name: one_array(rows.table.column(name)) for name in names}
         plain, holed = _arrays(columns, rows.groups)
@@ -142,18 +142,12 @@ class PerKey(Operator):
         return _table(results, self._state, f"update ({_name(update)})"), np.diff(ended)
 
     def merge(self, a: pa.Table, b: pa.Table) -> pa.Table:
-        """The states of keys of which two parts are known, by one call a key."""
-        if self._merge is None:
-            raise NotImplementedError(f"{self!r} has no merge")
-        merge = self._merge
-        merged = [
-            (x or y) if x is None or y is None else merge(x, y)
-            for x, y in zip(_dicts(a), _dicts(b), strict=True)
-        ]
-        return _table(merged, self._state, f"merge ({_name(merge)})")
+        """Merge two partial states of each key, by one call per key."""
+        both = pairs(a.num_rows)
+        return self.merge_groups(pa.concat_tables([a, b]), both.group, both.n)
 
     def merge_groups(self, states: pa.Table, group: I64, n: int) -> pa.Table:
-        """One state a key, of its parts from first to last."""
+        """Merge the partial states of each key, from first to last."""
         if self._merge is None:
             raise NotImplementedError(f"{self!r} has no merge")
         merge = self._merge
@@ -165,7 +159,7 @@ class PerKey(Operator):
         return _table(merged, self._state, f"merge ({_name(merge)})")
 
     def emit(self, keys: pa.Table, state: pa.Table) -> pa.Table:
-        """What `emit` returns for each key, or the state."""
+        """The result of `emit` for each key, or the state."""
         if self._emit is None:
             return state
         emit = self._emit
@@ -188,7 +182,7 @@ def _schema(what: str, columns: Columns) -> pa.Schema:
         )
     except (ValueError, TypeError) as error:
         raise InputError(
-            f"PerKey: {what} {dict(columns)!r} holds what is not a type ({error}); use a pyarrow type "
+            f"PerKey: {what} {dict(columns)!r} has an unknown type ({error}); use a pyarrow type "
             'or a name such as "int64", "float64", "string", "bool" or "timestamp[us]"'
         ) from None
 
@@ -202,8 +196,8 @@ def _name(function: Any) -> str:
 def _arrays(
     columns: dict[str, pa.Array], groups: Groups
 ) -> tuple[dict[str, npt.NDArray[Any]], dict[str, tuple[npt.NDArray[Any], list[bool]]]]:
-    """Columns as arrays, key by key; and those with nulls where an array of a number's own type
-    cannot hold one, again as objects, with the keys for which these are to be used."""
+    """Columns as arrays, key by key; and columns with nulls that a NumPy array of their type cannot
+    hold, again as objects, with the keys that need them."""
     plain: dict[str, npt.NDArray[Any]] = {}
     holed: dict[str, tuple[npt.NDArray[Any], list[bool]]] = {}
     order = groups.order

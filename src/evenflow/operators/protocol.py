@@ -18,7 +18,7 @@ F64 = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows of several keys, as one worker gets them.
+    """Rows of several keys, as a worker receives them.
 
     Parameters:
         table: the rows, with the key columns and the columns that the operator asked for.
@@ -39,20 +39,20 @@ class Rows:
 
     @cached_property
     def groups(self) -> Groups:
-        """The rows by key; what it sorts, it sorts once."""
+        """The rows grouped by key; sorted at most once."""
         return Groups(self.group, self.n_keys)
 
 
 class Operator:
-    """Keyed work. Inherit from it, define `state`, `update` and, where it can be, `merge`.
+    """Keyed work. Subclass it and define `state_schema`, `update` and, if possible, `merge`.
 
-    An operator is configuration: frozen and picklable. All that it remembers of a key is one row of
-    the state table. It is called with whole tables, never once a row; `operators.PerKey` adapts a
-    plain function that is called once a key.
+    An operator is configuration: frozen and picklable. Its memory of a key is one row of the state
+    table. It is called with whole tables, never once per row; `operators.PerKey` adapts a plain
+    function that is called once per key.
 
-    Guarantee: an operator that defines `merge` gives the same answer however a key's rows are cut into
-    parts, as long as its `update` and `merge` do (`evenflow.checks` tries that). One that does not is
-    only run by schemes that keep a key on one worker, which then sees all rows of the key.
+    Guarantee: an operator that defines `merge` gives the same answer however a key's rows are split
+    into parts, as long as its `update` and `merge` do (`evenflow.checks` tests that). Without `merge`,
+    only schemes that keep a key on one worker run it; that worker then sees all rows of the key.
     """
 
     name: ClassVar[str] = "operator"
@@ -66,36 +66,35 @@ class Operator:
         raise NotImplementedError
 
     def output_schema(self, rows: pa.Schema) -> pa.Schema:
-        """The columns that `emit` returns; the state itself unless told otherwise."""
+        """The columns that `emit` returns; the state itself by default."""
         return self.state_schema(rows)
 
     def update(self, rows: Rows, state: pa.Table) -> pa.Table:
         """The states after `rows`.
 
-        `state` has one row a key, in the order of `rows.keys`; all its columns are null for a key that
-        has none yet. What is returned has the same length, order and schema.
+        `state` has one row per key, in the order of `rows.keys`; all its columns are null for a key
+        without state. The result has the same length, order and schema.
         """
         raise NotImplementedError
 
     def measured(self, rows: Rows, state: pa.Table) -> tuple[pa.Table, F64]:
-        """`update`, and what it has cost for each key: its rows, unless the operator knows better.
+        """`update`, and its cost for each key: the number of rows by default.
 
-        Planners balance these costs. Any unit will do, as long as it is always the same one: an
-        operator whose work is not in proportion to rows (a join, a call of a slow function) tells
-        seconds, or pairs.
+        Planners balance these costs. Any unit works if it never changes: an operator whose work is not
+        proportional to rows (a join, a call of a slow function) returns seconds, or pairs.
         """
         costs = np.bincount(rows.group, minlength=rows.n_keys).astype(np.float64)
         return self.update(rows, state), costs
 
     def merge(self, a: pa.Table, b: pa.Table) -> pa.Table:
-        """The states of keys of which two parts are known: row i of `a` and of `b` are one key's."""
+        """Merge two partial states of each key: row i of `a` and of `b` belong to the same key."""
         raise NotImplementedError
 
     def merge_groups(self, states: pa.Table, group: I64, n: int) -> pa.Table:
-        """One state for each of n keys, of any number of parts: row r of `states` is of key `group[r]`.
+        """Merge any number of partial states of n keys: row r of `states` belongs to key `group[r]`.
 
-        Every key has at least one part. Made of `merge`, one round for the second parts of all keys,
-        one for the third, and so on; operators that can do it at once override it.
+        Every key has at least one part. The default calls `merge` once for the second parts of all
+        keys, once for the third parts, and so on; operators that can do it at once override it.
         """
         order = np.argsort(group, kind="stable")
         counts = np.bincount(group, minlength=n)
@@ -111,19 +110,19 @@ class Operator:
         return merged
 
     def emit(self, keys: pa.Table, state: pa.Table) -> pa.Table:
-        """What is known of each key now, one row a key; `state` itself unless told otherwise."""
+        """The current result, one row per key; `state` itself by default."""
         return state
 
     @property
     def mergeable(self) -> bool:
-        """Whether parts of a key's state can be merged, that is, whether keys may be split."""
+        """Whether partial states can be merged, that is, whether keys may be split."""
         return type(self).merge is not Operator.merge
 
     def signature(self) -> str:
-        """What must stay the same when a query is started again from its checkpoint: the class and its
+        """What must stay the same when a query restarts from its checkpoint: the class and its
         parameters."""
         kind = f"{type(self).__module__}.{type(self).__qualname__}"
         if type(self).__repr__ is not object.__repr__:
             return f"{kind}: {self!r}"
-        # Python's own text for an object has its address, which is another one in every process.
+        # The default repr holds an address, which differs between processes.
         return f"{kind}: {dict(sorted(vars(self).items()))!r}"

@@ -22,19 +22,19 @@ from evenflow.operators.sketch_library import datasketches, join_each, merged, s
 
 @dataclass(frozen=True)
 class Quantiles(ColumnAggregate):
-    """Values below which given parts of a key's values lie, with a KLL sketch.
+    """Estimates quantiles of a key's values with a KLL sketch.
 
-    Guarantee: Apache DataSketches KLL for doubles. What is returned for p is a value of the column
-    whose rank is within ±1.33 % of p with 99 % confidence for k = 200, whatever the distribution
-    (2.61 % for k = 100, 0.68 % for 400). Exact, that is the ⌈p·n⌉-th smallest as in Spark's
-    `percentile_approx`, up to k values of a key that came in one part. Numbers become doubles. NaN is
-    the largest number. Null where a key has no value. A state is some 2 to 5 kilobytes for k = 200.
+    Guarantee: Apache DataSketches KLL for doubles. The result for p is a value of the column whose rank
+    is within ±1.33 % of p with 99 % confidence for k = 200, whatever the distribution (2.61 % for
+    k = 100, 0.68 % for 400). Exact, that is the ⌈p·n⌉-th smallest as in Spark's `percentile_approx`, up
+    to k values of a key in one part. Numbers become doubles. NaN is the largest number. Null if a key
+    has no value. A state takes 2 to 5 kilobytes for k = 200.
 
-    KLL throws coins: beyond k values, two runs over the same rows may differ within the error.
+    KLL is randomized: beyond k values, two runs over the same rows may differ within the error.
 
     Parameters:
         column: integers, float, double or decimal.
-        probabilities: one number of 0 … 1, which gives a double, or several, which give a list.
+        probabilities: one number from 0 to 1, for a double, or several, for a list.
         k: the accuracy of the sketch, 8 … 65535.
 
     Example:
@@ -72,7 +72,7 @@ class Quantiles(ColumnAggregate):
         return (self.probabilities,) if one else tuple(self.probabilities)  # type: ignore
 
     def state_schema(self, rows: pa.Schema) -> pa.Schema:
-        """The sketch, null without numbers, and how many NaN there were, which it cannot hold."""
+        """The sketch, null without numbers, and the number of NaN, which it cannot hold."""
         number_type(rows, self.column, self)
         return pa.schema([("sketch", pa.binary()), ("nans", pa.int64())])
 
@@ -92,7 +92,7 @@ class Quantiles(ColumnAggregate):
         make = datasketches().kll_doubles_sketch
         values, groups = self.values(table, groups)
         if types.is_decimal(values.type):
-            # Arrow's own cast is off by a bit for numbers as short as 5.27; reading digits is not.
+            # Arrow's cast is off by one bit for numbers as short as 5.27; parsing digits is exact.
             values = values.cast(pa.string())
         numbers = values.cast(pa.float64(), safe=False).to_numpy() + 0.0  # −0.0 + 0.0 is 0.0
         nan = np.isnan(numbers)
@@ -109,7 +109,7 @@ class Quantiles(ColumnAggregate):
         return _state(sketch_each(groups, sketch_of), nans)
 
     def merge(self, states: pa.Table, groups: Groups) -> pa.Table:
-        """The sketches merged, the NaN added up."""
+        """Merge the sketches and add up the NaN."""
         join = functools.partial(merged, datasketches().kll_doubles_sketch)
         sketches = join_each(states.column("sketch"), groups, join)
         nans, groups = present(one_array(states.column("nans")), groups)

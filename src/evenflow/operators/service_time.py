@@ -1,4 +1,4 @@
-"""Work that takes time: another operator's, with a service time a row."""
+"""Another operator, with a service time per row."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from evenflow.operators.protocol import F64, Operator, Rows
 
 @dataclass(frozen=True)
 class ServiceTime(Operator):
-    """What another operator does, and as slowly as if each row kept its worker busy for a while.
+    """Runs another operator as slowly as if each row kept its worker busy for a while.
 
-    The worker sleeps, so that a few cores stand in for as many machines as there are workers: for
-    demonstrations and measurements, not for work.
+    The worker sleeps, so that a few cores can stand in for many machines: for demonstrations and
+    measurements, not for production.
 
-    Guarantee: the same states and output as those of `operator`; `update` takes at least `seconds` for
-    each row.
+    Guarantee: the same states and output as those of `operator`; `update` takes at least `seconds` per
+    row.
 
     Parameters:
-        operator: what is really done.
-        seconds: the service time of a row; what `operator` itself takes is part of it.
-        sleep: waits; replaced in tests.
+        operator: the wrapped operator.
+        seconds: the service time of a row, including the time of `operator` itself.
+        sleep: the function that waits; replaced in tests.
 
     Example:
         >>> from evenflow.operators import Aggregates, count, on_table
@@ -84,5 +84,5 @@ class ServiceTime(Operator):
         return self.operator.mergeable
 
     def signature(self) -> str:
-        """That of the work itself: the time that it takes changes no state."""
+        """That of the wrapped operator: the service time does not change the state."""
         return self.operator.signature()

@@ -1,4 +1,4 @@
-"""Apache DataSketches, loaded when the first sketch is made, and values as it takes them."""
+"""Apache DataSketches, imported on first use, and values in the form that it takes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from evenflow.operators.input_columns import is_bytes, is_text, is_time, one_arr
 
 
 def datasketches() -> Any:
-    """The library, or an error that says how to get it."""
+    """The library, or an error that says how to install it."""
     try:
         import datasketches as library
     except ImportError:
@@ -27,7 +27,7 @@ def datasketches() -> Any:
 
 
 def sketch_each(groups: Groups, sketch: Callable[[int, int], bytes]) -> pa.Array:
-    """A sketch of the values of each group, which lie from one place to another; null for none."""
+    """A sketch of the values of each group, called with their range; null for an empty group."""
     bounds = pairwise(groups.bounds.tolist())
     return pa.array([None if a == b else sketch(a, b) for a, b in bounds], pa.binary())
 
@@ -35,14 +35,14 @@ def sketch_each(groups: Groups, sketch: Callable[[int, int], bytes]) -> pa.Array
 def join_each(
     sketches: pa.ChunkedArray, groups: Groups, join: Callable[[list[bytes]], bytes]
 ) -> pa.Array:
-    """One sketch a group: the only one there is, or what `join` makes of several; null for none."""
+    """One sketch per group: the only one, or the result of `join`; null if there is none."""
     found, groups = present(one_array(sketches), groups)
     parts = found.take(pa.array(groups.order)).to_pylist()
     return sketch_each(groups, lambda a, b: parts[a] if b - a == 1 else join(parts[a:b]))
 
 
 def merged(kind: Any, parts: list[bytes]) -> bytes:
-    """Serialized sketches of a class that has `merge`, as one."""
+    """Merge serialized sketches of a class that has `merge`."""
     sketch = kind.deserialize(parts[0])
     for part in parts[1:]:
         sketch.merge(kind.deserialize(part))
@@ -50,7 +50,7 @@ def merged(kind: Any, parts: list[bytes]) -> bytes:
 
 
 def texts(values: pa.Array) -> list[str]:
-    """Each value as a string from which `from_texts` gets it back."""
+    """Each value as a string that `from_texts` can read."""
     kind = values.type
     if is_bytes(kind):
         return [value.decode("latin-1") for value in values.to_pylist()]
@@ -60,7 +60,7 @@ def texts(values: pa.Array) -> list[str]:
 
 
 def from_texts(written: list[str], kind: pa.DataType) -> pa.Array:
-    """The values, from what `texts` made of them."""
+    """The values from the result of `texts`."""
     if is_bytes(kind):
         return pa.array([text.encode("latin-1") for text in written], kind)
     if is_text(kind):
@@ -70,7 +70,7 @@ def from_texts(written: list[str], kind: pa.DataType) -> pa.Array:
 
 
 def scalars(values: pa.Array) -> list[int] | list[float] | list[str]:
-    """Each value as an integer, a float or a string: what a sketch can hash."""
+    """Each value as an integer, a float or a string, which a sketch can hash."""
     kind = values.type
     if types.is_floating(kind):
         return list(values.cast(pa.float64()).to_pylist())

@@ -1,4 +1,4 @@
-"""State that is a list of distinct values a key: taken apart, made distinct, put together."""
+"""State that is a list of distinct values per key."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from evenflow.operators.value_order import codes
 
 
 def flattened(lists: pa.Array, groups: Groups) -> tuple[pa.Array, Groups]:
-    """All values of all lists, and the group of each. A list that is null has none."""
+    """All values of all lists, and the group of each. A null list has no values."""
     parents = pc.list_parent_indices(lists).to_numpy()
     return pc.list_flatten(lists), groups.where(parents)
 
@@ -24,7 +24,7 @@ def distinct_pairs(
     Parameters:
         values: without nulls.
         groups: the group of each value.
-        weights: how often each value counts; once unless told otherwise.
+        weights: how often each value counts; 1 by default.
 
     Example:
         >>> values, counts, groups = distinct_pairs(
@@ -47,5 +47,5 @@ def distinct_pairs(
 
 
 def lists_of(values: pa.Array, groups: Groups) -> pa.Array:
-    """One list a group, of values that lie group by group; empty for a group without values."""
+    """One list per group, from values sorted by group; empty for a group without values."""
     return pa.ListArray.from_arrays(pa.array(groups.bounds, pa.int32()), values)

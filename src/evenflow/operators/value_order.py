@@ -1,4 +1,4 @@
-"""Values as integers: which are the same, and which comes first, by Spark's rules."""
+"""Values as integers: equality and order by Spark's rules."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def ranks(distinct: pa.Array) -> I64:
     rank = np.empty(len(distinct), np.int64)
     if types.is_boolean(distinct.type):
         distinct = distinct.cast(pa.int8())
-    # Arrow puts NaN behind all numbers, where Spark has it.
+    # Arrow sorts NaN after all numbers, like Spark.
     rank[pc.array_sort_indices(distinct).to_numpy()] = np.arange(len(distinct))
     return rank
 
@@ -52,8 +52,8 @@ def ranks(distinct: pa.Array) -> I64:
 def content_ranks(rows: pa.Table) -> I64:
     """The place of each row in the order of its values, column by column; nulls come last.
 
-    Columns that have no order (lists, structs) are left out, so rows that differ in nothing else keep
-    the order that they have.
+    Columns without an order (lists, structs) are ignored; rows that differ in nothing else keep their
+    order.
 
     Example:
         >>> content_ranks(pa.table({"a": [2, 1, 2], "b": ["y", "x", None]})).tolist()
@@ -62,7 +62,7 @@ def content_ranks(rows: pa.Table) -> I64:
     place = np.arange(rows.num_rows)
     named = [name for name in rows.column_names if is_plain(rows.schema.field(name).type)]
     if named:
-        # Arrow sorts no rows by booleans or by binary of a fixed size beside other columns.
+        # Arrow cannot sort by booleans or fixed-size binary together with other columns.
         columns = {name: _sortable(rows.column(name)) for name in named}
         columns["\0row"] = pa.array(place)
         keys = [(name, "ascending") for name in columns]

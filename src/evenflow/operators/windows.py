@@ -1,4 +1,4 @@
-"""Event-time windows: which of them a row falls into, and when they are over."""
+"""Event-time windows: which ones contain a row, and when they end."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ WINDOW = "window"  #: the column of the output, a struct of start and end as Spa
 class Window:
     """Tumbling or sliding windows over a column of timestamps.
 
-    A window is [start, start + size), and starts lie `slide` apart. All times are microseconds since
-    1970, as Spark keeps timestamps, with a time zone or without.
+    A window is [start, start + size), and windows start `slide` apart. All times are microseconds since
+    1970, as in Spark, with or without a time zone.
 
-    Guarantee: the windows that Spark's own `window(column, size, slide, start)` gives.
+    Guarantee: the same windows as Spark's `window(column, size, slide, start)`.
 
     Parameters:
         column: the event time.
-        size: how long a window is.
-        slide: how far apart windows begin; `size` for windows that do not overlap.
-        delay: how long a row may be late, measured in event time.
-        start: by how much the first window begins after 1970-01-01 00:00:00 UTC.
+        size: the length of a window.
+        slide: the distance between window starts; equal to `size` for tumbling windows.
+        delay: how late a row may be, in event time.
+        start: the offset of the first window from 1970-01-01 00:00:00 UTC.
         mode: "update": after each batch, the windows that changed; "append": every window once, when
-            it is over.
+            it ends.
 
     Example:
         >>> window = Window("ts", size=10, slide=5)
@@ -59,8 +59,8 @@ class Window:
             raise InputError("a window's size and slide must be above 0, its delay at least 0")
         if self.slide > self.size:
             raise InputError(
-                f"windows of {self.size} µs that begin {self.slide} µs apart would leave rows out; "
-                "give a slide of at most the size"
+                f"windows of {self.size} µs that start {self.slide} µs apart would skip rows; "
+                "use a slide of at most the size"
             )
         if abs(self.start) >= self.slide:
             raise InputError(
@@ -78,7 +78,7 @@ class Window:
 
     @property
     def pane(self) -> int:
-        """The length of the stretches of time whose rows are all in the same windows."""
+        """The length of the time slices whose rows are all in the same windows."""
         return math.gcd(self.size, self.slide)
 
     def panes(self, times: I64) -> I64:
@@ -94,11 +94,11 @@ class Window:
         return row, (times - since + self.size)[row] - back * self.slide
 
     def last_end(self, times: I64) -> I64:
-        """When the last window of each time is over."""
+        """When the last window of each time ends."""
         return times - (times - self.start) % self.slide + self.size
 
     def first_end(self, times: I64) -> I64:
-        """When the first window of each time is over."""
+        """When the first window of each time ends."""
         since = (times - self.start) % self.slide
         counts = -(-(self.size - since) // self.slide)
         return times - since + self.size - (counts - 1) * self.slide
@@ -108,7 +108,7 @@ class Window:
         return until > after and until - (until - self.start - self.size) % self.slide > after
 
     def signature(self) -> dict[str, int | str]:
-        """What must stay the same for state to be carried over. The delay may change."""
+        """What must stay the same for state to remain valid. The delay may change."""
         return {
             "column": self.column,
             "size": self.size,
@@ -119,7 +119,7 @@ class Window:
 
 
 def check_time(found: pa.DataType, column: str, user: str) -> None:
-    """Refuse a column of anything but timestamps."""
+    """Reject a column that does not hold timestamps."""
     if not types.is_timestamp(found):
         raise InputError(
             f"{user}: column {column!r} is {found}, and must be a timestamp; cast it "
@@ -128,7 +128,7 @@ def check_time(found: pa.DataType, column: str, user: str) -> None:
 
 
 def times_of(column: pa.ChunkedArray | pa.Array) -> tuple[I64, Booleans]:
-    """Timestamps in microseconds, and which of them are there; the others are 0."""
+    """Timestamps in microseconds, and which are not null; nulls are 0."""
     array = one_array(column)
     zone = array.type.tz
     numbers = array.cast(pa.timestamp("us", zone)).view(pa.int64())
@@ -147,6 +147,6 @@ def window_type(kind: pa.DataType) -> pa.DataType:
 
 
 def window_column(ends: I64, size: int, kind: pa.DataType) -> pa.Array:
-    """The windows with these ends, as Spark's `window` function gives them."""
+    """The windows with these ends, in the form of Spark's `window` function."""
     bounds = [as_times(ends - size, kind), as_times(ends, kind)]
     return pa.StructArray.from_arrays(bounds, fields=list(window_type(kind)))
