@@ -199,8 +199,8 @@ class StreamWriter:
         """Have the metrics of every batch handed to a function, once the batch is committed.
 
         Parameters:
-            callback: called with a dict, which `evenflow.read_metrics` describes. On Spark Connect it is
-                called in a process of the server.
+            callback: called with a dict, which `evenflow.read_metrics` describes; on Spark Connect, in
+                a process of the server.
         """
         if not callable(callback):
             raise InputError(f"onBatch takes a function of a batch's metrics, got {callback!r}")
