@@ -1,7 +1,7 @@
-"""The conformance suite: what every grouping scheme and every operator must keep, as code.
+"""The conformance suite: what every grouping scheme and every operator must satisfy.
 
-Shipped for people who write their own: `run_grouping_checks(MyScheme()).raise_if_failed()` in a
-test, or `python -m evenflow.checks my-scheme` by hand.
+For schemes of your own: `run_grouping_checks(MyScheme()).raise_if_failed()` in a test, or
+`python -m evenflow.checks my-scheme` by hand.
 """
 
 from evenflow.checks.grouping import GROUPING_CHECKS, run_grouping_checks

@@ -1,6 +1,6 @@
 """`python -m evenflow.checks [NAME …]`: run the conformance suite by hand.
 
-A name is that of a scheme, with parameters after a colon (`greedy-d:d=5`); without a name, all are
+A name is a scheme, with parameters after a colon (`greedy-d:d=5`); without a name, all schemes are
 checked. Exit code 0: all passed; 1: something failed; 2: bad input.
 """
 
@@ -40,29 +40,29 @@ def check_by_name(
     """Print a report per name; returns the exit code.
 
     Parameters:
-        command: what was typed.
-        arguments: of the command line; those of this process if not given.
-        every: the names that are checked where none is given.
-        make: a subject by its name and parameters.
-        check: its report.
+        command: name of the command.
+        arguments: command-line arguments; those of this process if not given.
+        every: the names to check if none is given.
+        make: creates a subject from its name and parameters.
+        check: checks it.
     """
     parser = argparse.ArgumentParser(prog=command, description="Run the conformance suite.")
     parser.add_argument("names", nargs="*", metavar="NAME", help='with parameters: "greedy-d:d=5"')
     parser.add_argument("--json", action="store_true", help="one JSON array instead of text")
     given = parser.parse_args(arguments)
-    done = []
+    reports = []
     try:
-        # All are made first: a misspelt name should not show after minutes of checking others.
+        # Create all first, so that a misspelt name is reported before minutes of checking.
         for subject in [make(name) for name in given.names or every]:
-            done.append(check(subject))
+            reports.append(check(subject))
             if not given.json:
-                print(done[-1], flush=True)
+                print(reports[-1], flush=True)
     except InputError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     if given.json:
-        print(json.dumps([{**dataclasses.asdict(r), "ok": r.ok} for r in done], indent=2))
-    return 0 if all(r.ok for r in done) else 1
+        print(json.dumps([{**dataclasses.asdict(r), "ok": r.ok} for r in reports], indent=2))
+    return 0 if all(r.ok for r in reports) else 1
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Checks of what a scheme or a sketch is, before any message reaches it."""
+"""Checks of a scheme or a sketch itself, before it gets any message."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Named(Protocol):
 
 
 def protocol_is_complete(scheme: GroupingScheme, streams: Sequence[Stream]) -> None:
-    """All of the protocol's class variables and methods are there, with values of their types."""
+    """The class has all variables, of the right types, and all methods of the protocol."""
     require_members(scheme, _CLASS_VARIABLES, _METHODS)
 
 
@@ -46,14 +46,14 @@ def require_members(subject: Named, variables: Mapping[str, type], methods: Sequ
         )
     for method in methods:
         if not callable(getattr(cls, method, None)):
-            raise CheckFailed(f"{cls.name} has no method {method}; the protocol says what it does")
+            raise CheckFailed(f"{cls.name} has no method {method}; see the protocol")
 
 
 def configuration_is_frozen(subject: Named, streams: Sequence[Stream]) -> None:
     """Nothing can be set on the instance, and a pickled copy equals it."""
     try:
-        # An attribute of its own: a subclass of a frozen dataclass that forgets `@dataclass` guards
-        # the inherited fields only.
+        # A new attribute: a subclass of a frozen dataclass without `@dataclass` guards only the
+        # inherited fields.
         subject.set_by_the_checks = True  # type: ignore[attr-defined]
     except (AttributeError, TypeError):
         pass
@@ -68,22 +68,24 @@ def configuration_is_frozen(subject: Named, streams: Sequence[Stream]) -> None:
 
 
 def docstring_has_a_running_example(subject: Named, streams: Sequence[Stream]) -> None:
-    """The class says what it does and guarantees, and its example gives what it shows."""
+    """The docstring states a guarantee and has an example, which passes."""
     cls = type(subject)
     text = cls.__dict__.get("__doc__") or ""
     for needed, what in (("Guarantee", "no sentence on its guarantee"), (">>>", "no example")):
         if needed not in text:
             raise CheckFailed(f"the docstring of {cls.__name__} has {what} ({needed!r})")
-    said: list[str] = []
+    output: list[str] = []
     runner = doctest.DocTestRunner(verbose=False)
     names = vars(sys.modules[cls.__module__])
     test = doctest.DocTestParser().get_doctest(text, dict(names), cls.__name__, None, 0)
-    if runner.run(test, out=said.append).failed:
-        raise CheckFailed(f"the example of {cls.__name__} fails: {' '.join(''.join(said).split())}")
+    if runner.run(test, out=output.append).failed:
+        raise CheckFailed(
+            f"the example of {cls.__name__} fails: {' '.join(''.join(output).split())}"
+        )
 
 
 def state_is_plain_arrays(scheme: GroupingScheme, streams: Sequence[Stream]) -> None:
-    """The state is a NamedTuple of arrays (or of such): what kernels and checkpoints take."""
+    """The state is a NamedTuple of arrays (or of such NamedTuples), as kernels need it."""
     state = scheme.start(GAPPED, SEED)
     route(scheme, state, streams[0].keys)
     require_plain(scheme.name, state)
@@ -107,7 +109,7 @@ def require_refused(scheme: GroupingScheme, call: str, do: Callable[[], Any]) ->
         raise CheckFailed(
             f"{scheme.name}.{call} must raise InputError, got {type(error).__name__}: {error}"
         ) from error
-    raise CheckFailed(f"{scheme.name}.{call} must raise InputError, and was accepted")
+    raise CheckFailed(f"{scheme.name}.{call} must raise InputError, but was accepted")
 
 
 def require_plain(subject: str, state: Any) -> None:
@@ -120,7 +122,7 @@ def require_plain(subject: str, state: Any) -> None:
         if not isinstance(leaf, np.ndarray) or leaf.dtype == object:
             raise CheckFailed(
                 f"{subject}: {path} must be an array of numbers, got {type(leaf).__name__}; "
-                "kernels and checkpoints take nothing else"
+                "kernels and checkpoints support nothing else"
             )
 
 

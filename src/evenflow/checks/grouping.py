@@ -35,11 +35,11 @@ GROUPING_CHECKS: tuple[GroupingCheck, ...] = (
     scheme_changes.signals_keep_to_live_workers,
     scheme_changes.plans_keep_to_live_workers,
     scheme_changes.weights_are_followed_or_refused,
-)  #: in the order in which they run; each one's docstring says what it demands
+)  #: in the order in which they run; each docstring says what is checked
 
 
 def run_grouping_checks(scheme: GroupingScheme, streams: Sequence[Stream] | None = None) -> Report:
-    """Run all checks on `scheme`, each on all streams (the standard ones where none are given).
+    """Run all checks on `scheme`, each on all streams (the standard ones if not given).
 
     Example:
         >>> from evenflow.grouping import make

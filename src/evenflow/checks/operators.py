@@ -1,4 +1,4 @@
-"""Does an operator give one answer, however its rows are cut into batches and parts?"""
+"""Whether an operator gives one answer, however its rows are cut into batches and parts."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ def run_operator_checks(
     """Every check of an operator, on rows of your own.
 
     Parameters:
-        operator: what to check. Its output must not depend on the order of a key's rows.
-        rows: some of the data that it is meant for: a few hundred rows, several of each key.
+        operator: the operator. Its output must not depend on the order of a key's rows.
+        rows: sample data: a few hundred rows, several per key.
         key: the key column, or several.
-        seed: decides where the rows are cut.
+        seed: of the random cuts.
 
     Example:
         >>> from evenflow.operators import Aggregates, mean
@@ -33,7 +33,7 @@ def run_operator_checks(
         True
     """
     names = [key] if isinstance(key, str) else list(key)
-    expected = _sorted(on_table(operator, rows, names), names)
+    expected = _sorted(on_table(operator, rows, names))
     checks = [
         ("schemas-are-kept", lambda: _schemas_are_kept(operator, rows, names)),
         ("batches-change-nothing", lambda: _batches(operator, rows, names, expected, seed)),
@@ -62,7 +62,7 @@ def _require_schema(what: str, got: pa.Schema, wanted: pa.Schema) -> None:
 def _batches(
     operator: Operator, rows: pa.Table, key: list[str], expected: list[str], seed: int
 ) -> None:
-    """Batch by batch, each with the state that the batches before have left."""
+    """Batch by batch, each with the state of the previous batches."""
     keys = rows_by_key(rows, key)
     state = no_state(operator.state_schema(rows.schema), keys.n_keys)
     for part in _cut(rows.num_rows, seed):
@@ -70,14 +70,14 @@ def _batches(
             continue
         numbers, local = np.unique(keys.group[part], return_inverse=True)
         grouped = rows_by_key(rows.take(pa.array(part)), key)
-        # `rows_by_key` numbers keys by first appearance; the states are put in that order.
+        # `rows_by_key` numbers keys by first appearance; put the states into that order.
         first = np.empty(grouped.n_keys, np.int64)
         first[grouped.group] = numbers[local]
         updated = operator.update(grouped, state.take(pa.array(first)))
         place = np.arange(keys.n_keys)
         place[first] = keys.n_keys + np.arange(len(first))
         state = pa.concat_tables([state, updated.cast(state.schema)]).take(pa.array(place))
-    _require_same("cut into batches", _output(operator, keys.keys, state), key, expected)
+    _require_same("cut into batches", _output(operator, keys.keys, state), expected)
 
 
 def _parts(
@@ -85,7 +85,7 @@ def _parts(
 ) -> None:
     """Each part on a worker of its own, then merged."""
     if not operator.mergeable:
-        raise NotApplicable("it has no merge: its keys are never split")
+        raise NotApplicable("has no merge: its keys are never split")
     schema = operator.state_schema(rows.schema)
     states, keys = [], []
     for part in _cut(rows.num_rows, seed):
@@ -95,20 +95,20 @@ def _parts(
     whole = pa.concat_tables(keys)
     group, first = group_rows(whole.columns)
     merged = operator.merge_groups(pa.concat_tables(states), group, len(first))
-    _require_same("split and merged", _output(operator, whole.take(first), merged), key, expected)
+    _require_same("split and merged", _output(operator, whole.take(first), merged), expected)
 
 
 def _pickling(operator: Operator, rows: pa.Table, key: list[str], expected: list[str]) -> None:
     copy = pickle.loads(pickle.dumps(operator))
-    _require_same("pickled", on_table(copy, rows, key), key, expected)
+    _require_same("pickled", on_table(copy, rows, key), expected)
     if copy.signature() != operator.signature():
         raise CheckFailed(
-            "its signature changes when it is pickled: no checkpoint would fit it again"
+            "its signature changes when it is pickled, so it would not match its checkpoint"
         )
 
 
 def _cut(n: int, seed: int) -> list[np.ndarray]:
-    """The rows 0 … n − 1 dealt at random into a few parts."""
+    """The rows 0 … n − 1, split at random into a few parts."""
     part = np.random.default_rng(seed).integers(0, _CUTS, n)
     return [np.flatnonzero(part == i) for i in range(_CUTS)]
 
@@ -118,8 +118,8 @@ def _output(operator: Operator, keys: pa.Table, state: pa.Table) -> pa.Table:
     return pa.table([*keys.columns, *output.columns], [*keys.column_names, *output.column_names])
 
 
-def _require_same(how: str, table: pa.Table, key: list[str], expected: list[str]) -> None:
-    got = _sorted(table, key)
+def _require_same(how: str, table: pa.Table, expected: list[str]) -> None:
+    got = _sorted(table)
     for one, other in zip(got, expected, strict=False):
         if one != other:
             raise CheckFailed(f"{how}: {one}, but all at once: {other}")
@@ -127,8 +127,8 @@ def _require_same(how: str, table: pa.Table, key: list[str], expected: list[str]
         raise CheckFailed(f"{how}: {len(got)} keys, but all at once: {len(expected)}")
 
 
-def _sorted(table: pa.Table, key: list[str]) -> list[str]:
-    """The rows as texts; the last digits of floating-point numbers depend on the order of adding."""
+def _sorted(table: pa.Table) -> list[str]:
+    """The rows as text, rounded: the last digits of floating-point sums depend on the order."""
     return sorted(
         str({name: _rounded(value) for name, value in row.items()}) for row in table.to_pylist()
     )

@@ -1,4 +1,4 @@
-"""What a check says, and the report of all of them."""
+"""The outcome of a check, and the report of all of them."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from pathlib import Path
 
 
 class CheckFailed(AssertionError):
-    """A check's finding: the subject, the stream, the position and the values, in one sentence."""
+    """A failed check: the subject, the stream, the position and the values, in one sentence."""
 
 
 class NotApplicable(Exception):
-    """Raised by a check that has nothing to say about this subject; the message says why."""
+    """Raised by a check that does not apply to the subject; the message says why."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one check found. Neither a failure nor a reason to skip: it passed."""
+    """The outcome of one check; without a failure or a reason to skip, it passed."""
 
     check: str
     failure: str | None = None
@@ -34,7 +34,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Report:
-    """What all checks found about one scheme or sketch.
+    """The outcomes of all checks of one scheme, sketch or operator.
 
     Example:
         >>> report = Report("mine", (Outcome("only_live_workers", failure="worker 7 is gone"),))
@@ -51,11 +51,11 @@ class Report:
 
     @property
     def failures(self) -> dict[str, str]:
-        """Name of the check → what it found."""
+        """Check → failure."""
         return {o.check: o.failure for o in self.outcomes if o.failure is not None}
 
     def raise_if_failed(self) -> None:
-        """For tests: all findings in one `CheckFailed`."""
+        """Raise all failures as one `CheckFailed`, for tests."""
         if not self.ok:
             raise CheckFailed(str(self))
 
@@ -65,11 +65,7 @@ class Report:
 
 
 def run(subject: str, checks: Iterable[tuple[str, Callable[[], None]]]) -> Report:
-    """Run every (name, check), whatever the ones before it found.
-
-    An exception is a finding too: a scheme that crashes on a stream is as broken as one that sends
-    it astray, and the report must go on to say what else is wrong.
-    """
+    """Run every (name, check). An exception is a failure too, and the other checks still run."""
     outcomes = []
     for name, check in checks:
         try:
@@ -79,14 +75,14 @@ def run(subject: str, checks: Iterable[tuple[str, Callable[[], None]]]) -> Repor
         except CheckFailed as failure:
             outcomes.append(Outcome(name, failure=str(failure)))
         except Exception as error:
-            outcomes.append(Outcome(name, failure=f"{subject} raised {_in_one_line(error)}"))
+            outcomes.append(Outcome(name, failure=f"{subject} raised {_summarise(error)}"))
         else:
             outcomes.append(Outcome(name))
     return Report(subject, tuple(outcomes))
 
 
-def _in_one_line(error: Exception) -> str:
-    """A crash in a line: a compiler's error would otherwise fill pages, once a check."""
+def _summarise(error: Exception) -> str:
+    """An exception in one line: a compiler's error would fill pages, once per check."""
     where = traceback.extract_tb(error.__traceback__)[-1]
     first = (str(error).splitlines() or [""])[0]
     place = f"{Path(where.filename).name}, line {where.lineno}, in {where.name}"

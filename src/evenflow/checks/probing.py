@@ -1,4 +1,4 @@
-"""How the checks run a scheme: with copies, guards and an eye on every answer."""
+"""How the checks run a scheme: with copies and guards, checking every answer."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ T = TypeVar("T")
 
 SEED = 7
 
-#: Seven workers with gaps between their ids and in no order: what removals leave behind.
+#: Seven workers with gaps between their ids and in no order, as after removals.
 GAPPED = Workers((9, 3, 0, 40, 17, 4, 1000))
 #: One worker, two, seven, sixty-four; ids are not always 0 … n − 1.
 ROSTERS = (Workers((5,)), Workers.numbered(2), GAPPED, Workers.numbered(64))
-#: Four workers, one of which can do four times as much as another.
+#: Four workers with different weights.
 UNEVEN = Workers((3, 8, 1, 6), weights=(1.0, 2.0, 3.0, 4.0))
 
 _GUARD = 16
@@ -29,13 +29,13 @@ _UNWRITTEN = -7  # never a worker's id
 
 
 def copied(thing: T) -> T:
-    """A copy as another process would get it."""
+    """A pickled copy, as another process would get it."""
     return pickle.loads(pickle.dumps(thing))  # type: ignore[no-any-return]
 
 
 def route(scheme: GroupingScheme, state: Any, keys: U64) -> I32:
-    """Where `keys` go. The scheme gets a copy of the keys, and its `out` lies between guards: a
-    kernel that writes beyond its end would otherwise corrupt whatever lies there, unseen."""
+    """The workers of `keys`. The scheme gets a copy of the keys, and guards around `out` detect a
+    kernel that writes beyond its end."""
     guarded = np.full(len(keys) + 2 * _GUARD, _UNWRITTEN, np.int32)
     out = guarded[_GUARD : _GUARD + len(keys)]
     scheme.route(state, keys.copy(), out)
@@ -55,7 +55,7 @@ def routed(
     seed: int = SEED,
     source: int = 0,
 ) -> I32:
-    """Where the whole stream goes from a fresh state, in one batch."""
+    """The workers of the whole stream from a fresh state, in one batch."""
     return route(scheme, scheme.start(roster, seed, source), stream.keys)
 
 
@@ -79,7 +79,7 @@ def thirds(stream: Stream) -> tuple[U64, U64, U64]:
 def require_same(
     scheme: GroupingScheme, stream: Stream, expected: I32, got: I32, ways: tuple[str, str]
 ) -> None:
-    """Fail at the first message that went elsewhere; `ways` says how the two were routed."""
+    """Fail at the first message that went elsewhere; `ways` describes the two routings."""
     different = np.flatnonzero(expected != got)
     if len(different):
         at = int(different[0])
@@ -93,12 +93,12 @@ def require_same(
 def require_live(
     scheme: GroupingScheme, stream: Stream, keys: U64, out: I32, roster: Workers, when: str = ""
 ) -> None:
-    """Fail at the first message that went to somebody who is not on the roster."""
-    astray = np.flatnonzero(~np.isin(out, np.array(roster.ids, np.int32)))
-    if len(astray):
-        at = int(astray[0])
-        nobody = out[at] == _UNWRITTEN
-        sent = "to nobody (`out` was not written)" if nobody else f"to worker {out[at]}"
+    """Fail at the first message to a worker that is not on the roster."""
+    wrong = np.flatnonzero(~np.isin(out, np.array(roster.ids, np.int32)))
+    if len(wrong):
+        at = int(wrong[0])
+        unwritten = out[at] == _UNWRITTEN
+        sent = "to nobody (`out` was not written)" if unwritten else f"to worker {out[at]}"
         raise CheckFailed(
             f"{scheme.name} on {stream}{when}, message {at} (key {keys[at]}): sent {sent}; "
             f"live workers are {_short(roster.ids)}"
@@ -108,7 +108,7 @@ def require_live(
 def require_whole_keys(
     scheme: GroupingScheme, stream: Stream, keys: U64, outs: Iterable[I32], when: str = ""
 ) -> None:
-    """Fail at the first message whose key was elsewhere before; `outs` are several sources'."""
+    """Fail at the first message whose key went elsewhere before; one of `outs` per source."""
     _, first, number = np.unique(keys, return_index=True, return_inverse=True)
     home: I32 | None = None
     for source, out in enumerate(outs):

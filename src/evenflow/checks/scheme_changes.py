@@ -1,4 +1,4 @@
-"""Checks of how a scheme takes changes: of the roster, of weights, and news from the workers."""
+"""Checks of how a scheme handles changes of the roster and of weights, and feedback."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from evenflow.checks.streams import Stream, fingerprints, zipf
 from evenflow.grouping.protocol import I32, GroupingScheme
 from evenflow.model import Feedback, InputError, RoutingTable, Signal, Workers
 
-_TOLERANCE = 0.5  # a worker's share may be off by this part of what its weight asks for
-_FLOODED = 2.5  # times its fair share: more than chance and uneven hash ranges explain
+_TOLERANCE = 0.5  # a worker's load may differ from its fair share by this fraction
+_OVERLOADED = 2.5  # times its fair share: more than chance and uneven hash ranges explain
 _DISTINCT = Stream("distinct", fingerprints(np.arange(60_000, dtype=np.uint64)))
 
 
 def _rosters_over_time(scheme: GroupingScheme) -> Iterator[list[Workers]]:
-    """Histories of a roster: some leave, all but one leave, some join, all are replaced."""
+    """Histories of a roster: some workers leave, all but one leave, some join, all are replaced."""
     alone = GAPPED.without(*GAPPED.ids[:-1])
     yield [GAPPED, GAPPED.without(9, 40), alone, alone.joined_by(2, 77), Workers.numbered(64)]
     yield [Workers.numbered(2), Workers.numbered(16), Workers.numbered(3), Workers((100, 101))]
@@ -64,7 +64,7 @@ def resizing_keeps_to_live_workers(scheme: GroupingScheme, streams: Sequence[Str
 def resizing_to_the_same_roster_changes_nothing(
     scheme: GroupingScheme, streams: Sequence[Stream]
 ) -> None:
-    """`resize` with the roster that is there already leaves routing as it was."""
+    """`resize` with the current roster does not change routing."""
     for roster, stream in itertools.product((GAPPED, Workers.numbered(5)), streams):
         early, late, _ = thirds(stream)
         state = scheme.start(roster, SEED)
@@ -77,7 +77,7 @@ def resizing_to_the_same_roster_changes_nothing(
 
 def resizing_keeps_keys_whole(scheme: GroupingScheme, streams: Sequence[Stream]) -> None:
     """A scheme that does not split keys still has one worker per key after a change of the roster,
-    in sources that have seen different messages too."""
+    also across sources that have seen different messages."""
     if scheme.splits_keys:
         raise NotApplicable("splits keys")
     for stream in streams:
@@ -97,7 +97,7 @@ def resizing_keeps_keys_whole(scheme: GroupingScheme, streams: Sequence[Stream])
 
 
 def empty_feedback_changes_nothing(scheme: GroupingScheme, streams: Sequence[Stream]) -> None:
-    """Feedback without news, however often and late, leaves routing as it was."""
+    """Empty feedback, at any time, does not change routing."""
     for stream in streams:
         state = scheme.start(GAPPED, SEED)
         outs = []
@@ -109,10 +109,9 @@ def empty_feedback_changes_nothing(scheme: GroupingScheme, streams: Sequence[Str
 
 
 def signals_keep_to_live_workers(scheme: GroupingScheme, streams: Sequence[Stream]) -> None:
-    """Whatever live workers wish, and whoever has left since, messages go to live workers.
+    """After any signals, also of workers that have left, messages go to live workers.
 
-    A signal of a worker that has left may come late: it must do no harm. What is observed is part
-    of the state: a pickled copy goes on in the same way.
+    Observations are part of the state: a pickled copy routes in the same way.
     """
     rng = np.random.default_rng(SEED)
     for stream in streams:
@@ -138,9 +137,9 @@ def signals_keep_to_live_workers(scheme: GroupingScheme, streams: Sequence[Strea
 
 
 def plans_keep_to_live_workers(scheme: GroupingScheme, streams: Sequence[Stream]) -> None:
-    """A routing table sends to live workers only, and keys stay whole where they are not split.
+    """A routing table sends to live workers only, and schemes that do not split keys keep them whole.
 
-    A table that names somebody who is not on the roster may be refused (`InputError`).
+    A table with a worker that is not on the roster may be refused (`InputError`).
     """
     for stream in streams:
         early, middle, late = thirds(stream)
@@ -162,17 +161,16 @@ def plans_keep_to_live_workers(scheme: GroupingScheme, streams: Sequence[Stream]
             except InputError:
                 continue
             again = route(scheme, state, late)
-            require_live(scheme, stream, late, again, roster, " after a plan that names the gone")
+            require_live(scheme, stream, late, again, roster, " after a plan with removed workers")
         if not scheme.splits_keys:
             require_whole_keys(scheme, stream, late, outs, " after a plan")
             require_whole_keys(scheme, stream, late, after, " after a plan and removals")
 
 
 def resizing_shares_out_work(scheme: GroupingScheme, streams: Sequence[Stream]) -> None:
-    """After a change of the roster nobody is left idle, and nobody is flooded: newcomers, those who
-    come back, and those who stayed.
+    """After a change of the roster no worker is idle or overloaded: new, returning or old.
 
-    Asked on keys that are all different, so that every scheme can.
+    Checked with distinct keys, which every scheme can balance.
     """
     alone, away = Workers.numbered(1), GAPPED.without(9)
     for history in ([alone, Workers.numbered(16)], [GAPPED, away, away.joined_by(9), GAPPED]):
@@ -184,19 +182,19 @@ def resizing_shares_out_work(scheme: GroupingScheme, streams: Sequence[Stream]) 
             fair = len(out) / len(roster)
             loads = {worker: int((out == worker).sum()) for worker in roster.ids}
             for worker, load in loads.items():
-                if not 0 < load <= _FLOODED * fair:
+                if not 0 < load <= _OVERLOADED * fair:
                     raise CheckFailed(
                         f"{scheme.name} on {_DISTINCT}: worker {worker} got {load} of the "
                         f"{len(out)} messages after a change from {len(history[change - 1])} to "
                         f"{len(roster)} workers; {fair:.0f} would be fair, and 1 to "
-                        f"{_FLOODED * fair:.0f} are accepted"
+                        f"{_OVERLOADED * fair:.0f} are accepted"
                     )
             route(scheme, state, _DISTINCT.keys[12_000 * change :][4000:12_000])
 
 
 def weights_are_followed_or_refused(scheme: GroupingScheme, streams: Sequence[Stream]) -> None:
-    """With `weighted = True` loads are roughly in proportion to weights, also at once after these
-    have changed; else weights that differ are refused by `start` and by `resize`, equal ones taken.
+    """With `weighted = True` loads are roughly in proportion to weights, also right after a change;
+    otherwise `start` and `resize` refuse weights that differ, and accept equal ones.
     """
     alike = Workers(UNEVEN.ids, weights=(2.0,) * len(UNEVEN))
     if not scheme.weighted:
@@ -224,6 +222,6 @@ def _require_proportion(scheme: GroupingScheme, out: I32, when: str) -> None:
         if abs(got - wanted) > _TOLERANCE * wanted:
             raise CheckFailed(
                 f"{scheme.name} on {when}: worker {worker} of weight {weight} of "
-                f"{sum(UNEVEN.weights)} got {got:.1%} of {len(out)} messages; its weight asks for "
+                f"{sum(UNEVEN.weights)} got {got:.1%} of {len(out)} messages; its fair share is "
                 f"{wanted:.1%}"
             )

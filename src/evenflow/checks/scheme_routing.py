@@ -1,4 +1,4 @@
-"""Checks of where a scheme sends messages while the roster stays as it is."""
+"""Checks of where a scheme sends messages while the roster does not change."""
 
 from __future__ import annotations
 
@@ -31,22 +31,22 @@ _SOURCES = (0, 1, 6)
 
 
 def only_live_workers(scheme: GroupingScheme, streams: Sequence[Stream]) -> None:
-    """Every message goes to a worker on the roster, whatever its size and its ids."""
+    """Every message goes to a worker on the roster, for any size and ids."""
     for roster, stream in itertools.product(ROSTERS, streams):
         require_live(scheme, stream, stream.keys, routed(scheme, stream, roster), roster)
 
 
 def only_declared_candidates(scheme: GroupingScheme, streams: Sequence[Stream]) -> None:
-    """`candidates`, asked before a message is routed, contains the worker that it then goes to.
+    """`candidates`, called before a message is routed, contains the worker that it then goes to.
 
-    Asking changes nothing, and all candidates are live. A scheme that does not split keys has one.
+    The call changes nothing, and all candidates are live. A scheme that does not split keys has one.
     """
     for roster, stream in itertools.product((GAPPED, Workers.numbered(64)), streams):
         watch_candidates(scheme, scheme.start(roster, SEED), stream, roster)
 
 
 def watch_candidates(scheme: GroupingScheme, state: Any, stream: Stream, roster: Workers) -> None:
-    """Route `stream` on from `state`; ask for candidates before some messages, and compare."""
+    """Route `stream` from `state`; call `candidates` before some messages, and compare."""
     messages = len(stream.keys)
     anywhere = np.random.default_rng(SEED).integers(0, messages, _WATCHED)
     # The first messages too: schemes that learn take other branches then.
@@ -68,7 +68,7 @@ def watch_candidates(scheme: GroupingScheme, state: Any, stream: Stream, roster:
                 raise CheckFailed(
                     f"{where}: sent to worker {asked[at]}; declared were {declared.tolist()}"
                 )
-    ways = ("where nobody asks for candidates", "where somebody does")
+    ways = ("without calls of candidates", "with them")
     require_same(scheme, stream, quiet, asked, ways)
 
 
@@ -87,7 +87,7 @@ def _require_sound(scheme: GroupingScheme, declared: I32, roster: Workers, where
 
 
 def batches_change_nothing(scheme: GroupingScheme, streams: Sequence[Stream]) -> None:
-    """A stream cut into batches, empty ones among them, is routed as in one piece."""
+    """A stream cut into batches, some of them empty, is routed as in one piece."""
     for stream in streams:
         state = scheme.start(GAPPED, SEED)
         pieces = [route(scheme, state, stream.keys[a:b]) for a, b in cuts(len(stream.keys))]
@@ -96,7 +96,7 @@ def batches_change_nothing(scheme: GroupingScheme, streams: Sequence[Stream]) ->
 
 
 def pickling_changes_nothing(scheme: GroupingScheme, streams: Sequence[Stream]) -> None:
-    """Configuration and state that go through pickle between batches act as if they had not."""
+    """Pickling configuration and state between batches does not change routing."""
     for stream in streams:
         state, kept = scheme.start(GAPPED, SEED), scheme.start(GAPPED, SEED)
         carried = scheme
@@ -111,29 +111,29 @@ def pickling_changes_nothing(scheme: GroupingScheme, streams: Sequence[Stream]) 
 def running_again_changes_nothing(scheme: GroupingScheme, streams: Sequence[Stream]) -> None:
     """Routing is a pure function of the state and the keys.
 
-    Equal arguments of `start` give states that act alike, a batch that is run again from a copy of
-    its state gives the same answer, and other sources that use the same instance do not interfere.
+    Equal arguments of `start` give equivalent states, running a batch again from a copy of its state
+    gives the same answer, and other sources that use the same instance do not interfere.
     """
     for stream in streams:
         middle = len(stream.keys) // 2
         early, late = stream.keys[:middle], stream.keys[middle:]
         state, twin = scheme.start(GAPPED, SEED, 3), scheme.start(GAPPED, SEED, 3)
-        stranger = scheme.start(GAPPED, SEED, 4)
+        other = scheme.start(GAPPED, SEED, 4)
         first = route(scheme, state, early)
-        route(scheme, stranger, late)
+        route(scheme, other, late)
         again = route(scheme, twin, early)
         head = Stream(f"{stream.name}, first half", early)
         require_same(scheme, head, first, again, ("the first time", "from an equal state"))
         before = copied(state)
         second = route(scheme, state, late)
-        route(scheme, stranger, early)
+        route(scheme, other, early)
         again = route(scheme, before, late)
         tail = Stream(f"{stream.name}, second half", late)
         require_same(scheme, tail, second, again, ("the first time", "when run again"))
 
 
 def keys_are_not_written(scheme: GroupingScheme, streams: Sequence[Stream]) -> None:
-    """The caller's keys are the same after `route` as before."""
+    """`route` does not change the caller's keys."""
     for stream in streams:
         keys = stream.keys.copy()
         scheme.route(scheme.start(GAPPED, SEED), keys, np.empty(len(keys), np.int32))
@@ -159,7 +159,7 @@ def seeds_matter(scheme: GroupingScheme, streams: Sequence[Stream]) -> None:
     """Another seed sends most keys elsewhere; another source with the same seed has the same
     candidates.
 
-    Asked of fresh states, and only where the key has a say.
+    Checked on fresh states, and only if routing depends on the key.
     """
     keys = fingerprints(np.arange(40, dtype=np.uint64))
     here = _first_workers(scheme, scheme.start(64, SEED), keys)
@@ -182,14 +182,14 @@ def seeds_matter(scheme: GroupingScheme, streams: Sequence[Stream]) -> None:
 
 
 def _first_workers(scheme: GroupingScheme, fresh: Any, keys: U64) -> I32:
-    """Where each key would go if its message were the first."""
+    """The worker of each key if its message were the first."""
     return np.concatenate([route(scheme, copied(fresh), key) for key in keys[:, np.newaxis]])
 
 
 def own_guarantee_holds(scheme: GroupingScheme, streams: Sequence[Stream]) -> None:
-    """`check_guarantee(workers, keys, out)`, where the scheme has it, finds nothing at any time.
+    """`check_guarantee(workers, keys, out)`, if the scheme has it, finds no violation.
 
-    Asked at several moments of every stream, and of keys that all hash to one worker.
+    Called at several moments of every stream, and with keys that all hash to one worker.
     """
     check = getattr(scheme, "check_guarantee", None)
     if check is None:
@@ -198,8 +198,8 @@ def own_guarantee_holds(scheme: GroupingScheme, streams: Sequence[Stream]) -> No
     if scheme.weighted:
         rosters.append(UNEVEN)
     for roster in rosters:
-        # Guarantees are dear to check: everywhere and at several moments for one roster, for the
-        # others at the end of the most skewed streams.
+        # Guarantees are expensive to check: on all streams and at several moments for one roster,
+        # for the others at the end of the most skewed streams.
         all_of_it = roster is GAPPED
         fed = streams if all_of_it else streams[:3]
         for stream in (*fed, _colliding(scheme, roster, len(streams[0].keys))):
@@ -215,7 +215,7 @@ def own_guarantee_holds(scheme: GroupingScheme, streams: Sequence[Stream]) -> No
 
 
 def _colliding(scheme: GroupingScheme, roster: Workers, messages: int) -> Stream:
-    """An adversary's stream: keys whose first message would all go to the same worker."""
+    """An adversarial stream: keys whose first messages would all go to the same worker."""
     keys = fingerprints(np.arange(256, dtype=np.uint64) + np.uint64(1 << 32))
     firsts = _first_workers(scheme, scheme.start(roster, SEED), keys)
     return Stream("keys of one worker", np.resize(keys[firsts == firsts[0]], messages))

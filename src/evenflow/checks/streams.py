@@ -1,6 +1,6 @@
-"""The streams that the checks feed: skewed and adversarial ones first.
+"""The streams of the checks: skewed and adversarial ones first.
 
-Uniform keys prove little: a scheme that goes wrong only for hot keys passes under them every time.
+Uniform keys prove little: a scheme that is wrong only for hot keys passes with them every time.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def zipf(messages: int, exponent: float, keys: int, rng: np.random.Generator) ->
 
 
 def fingerprints(ranks: U64) -> U64:
-    """Distinct words all over the 64-bit range, one per rank, as hashing real keys would give."""
+    """Distinct words over the 64-bit range, one per rank, like hashes of real keys."""
     return ranks * _SPREAD + np.uint64(0x1234567)
 
 
@@ -68,9 +68,9 @@ def standard_streams(messages: int = 20_000, seed: int = 1) -> tuple[Stream, ...
             Stream(f"zipf {z}", fingerprints(zipf(messages, z, _KEYS, rng)))
             for z in (1.4, 2.0, 0.8)
         ),
-        # Keys that were rare or unheard of become hot in the middle.
+        # Rare or unknown keys become hot in the middle.
         Stream("drift", fingerprints(np.concatenate([early, order[late]]))),
-        # Loads are level when one key takes over: what was learnt until then is of no help.
+        # Loads are even when one key takes over: what was learnt until then does not help.
         Stream("late heavy key", fingerprints(np.where(taken_over, np.uint64(0), level))),
         Stream("one key", np.full(messages, 42, np.uint64)),
         Stream("two keys in turn", np.where(steps % np.uint64(2), np.uint64(7), np.uint64(42))),
