@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
-from evenflow.grouping.protocol import I32, I64, U64, Scheme
+from evenflow.grouping.protocol import I32, U64, Scheme
 from evenflow.kernels.jit import inlined, kernel
 from evenflow.model import InputError, Workers
 from evenflow.model.validation import check_not_negative, check_positive
@@ -15,6 +14,8 @@ from evenflow.model.validation import check_not_negative, check_positive
 # The entries of `progress`: messages sent, the number at which capacities are renewed, and how many
 # renewals there were.
 SENT, RENEW_AT, RENEWALS = range(3)
+
+Capacities = tuple[I32, U64, I64, I64, np.ndarray, I64]  #: ids, salt, loads, room, shares, progress
 
 
 @dataclass(frozen=True)
@@ -54,26 +55,15 @@ def shares_of(workers: Workers) -> np.ndarray:
     return weights / weights.sum()
 
 
-class Capacities(NamedTuple):
-    """The first fields of every state: workers, their loads and the room that is left."""
-
-    ids: I32
-    salt: U64
-    loads: I64
-    room: I64
-    shares: np.ndarray
-    progress: I64
-
-
 def capacities(ids: I32, salt: np.uint64, shares: np.ndarray, sent: int = 0) -> Capacities:
-    """A state in which `sent` messages have gone to the workers in proportion to their shares.
+    """The first six fields of a state that has sent `sent` messages in proportion to the shares.
 
     After a change of roster or weights, the old loads would make newcomers look empty, and flood them,
     and others look full for as long as the stream has lasted.
     """
     loads = np.floor(sent * shares).astype(np.int64)
     progress = np.array([loads.sum(), 0, 0], np.int64)  # capacities are renewed at once
-    return Capacities(ids, np.array([salt]), loads, np.zeros_like(loads), shares, progress)
+    return ids, np.array([salt]), loads, np.zeros_like(loads), shares, progress
 
 
 @kernel
