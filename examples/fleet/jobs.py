@@ -1,7 +1,7 @@
-"""Queries of a fleet: a function that starts a streaming query on the session it is given.
+"""The queries of a fleet: each function starts a streaming query on a given session.
 
-`counted` is a query of Evenflow, `totals` one of Spark's own. Both read the files of a directory, take
-their time for every row (a task sleeps, so that one machine stands in for several), and keep sums.
+`counted` is an Evenflow query, `totals` a plain Spark query. Both read the files of a directory and
+sleep for every row, so that one machine can stand in for several.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def counted(
     service: float,
     every: str = "2 seconds",
 ) -> Any:
-    """How many rows each key has, and their sum: by Evenflow, exactly once."""
+    """The number of rows of each key, and their sum: by Evenflow, exactly once."""
     import evenflow as ef
     from evenflow.operators import Aggregates
     from evenflow.operators.service_time import ServiceTime
@@ -51,7 +51,7 @@ def totals(
     service: float,
     every: str = "2 seconds",
 ) -> Any:
-    """Every row with its value doubled: by Spark's own file sink, exactly once."""
+    """Every row with its value doubled: by Spark's file sink, exactly once."""
 
     def served(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -69,5 +69,5 @@ def totals(
 
 
 def _rows(spark: SparkSession, source: str) -> DataFrame:
-    # Files are written under hidden names and then renamed, so what is there is whole.
+    # Files are written under hidden names and then renamed, so visible files are complete.
     return spark.readStream.schema(ROWS).parquet(source).coalesce(1)

@@ -13,7 +13,7 @@ from evenflow.ordering import DONE, Item, Snapshot
 pytest.importorskip("confluent_kafka")
 
 from evenflow.cli.consume import _Watch
-from evenflow.kafka import consumer_pressure
+from evenflow.kafka import consumer_partition
 from evenflow.kafka.consumer_partition import PartitionWork, StateFormat
 from evenflow.kafka.consumer_records import (
     UNKNOWN,
@@ -74,7 +74,7 @@ def test_a_changelog_is_read_as_written(data, control, number, positions, items,
 
 
 def test_other_versions_and_strangers_are_named():
-    with pytest.raises(InputError, match="must be of one version"):
+    with pytest.raises(InputError, match="must run the same version"):
         unpack_item(0, b"\2" + bytes(30))
     with pytest.raises(InputError, match="nothing else may write there"):
         unpack_done([("something", b"else")])
@@ -101,22 +101,22 @@ def _work(held, writers):
 def test_with_one_writer_the_bound_holds_and_with_several_it_gives_way():
     for writers, paused in ((1, {0}), (2, set())):
         consumer, work = _Pauses(), _work(11, writers)
-        assert consumer_pressure.press_back(consumer, "t", [work], 10, now=0.0) == 1
+        assert consumer_partition.apply_back_pressure(consumer, "t", [work], 10, now=0.0) == 1
         assert consumer.paused == {0}
-        late = consumer_pressure.STUCK + 1
-        assert consumer_pressure.press_back(consumer, "t", [work], 10, now=late) == 0
+        late = consumer_partition.STUCK + 1
+        assert consumer_partition.apply_back_pressure(consumer, "t", [work], 10, now=late) == 0
         assert consumer.paused == paused
     work.reader.held = 22  # more than it was allowed
-    assert consumer_pressure.press_back(consumer, "t", [work], 10, now=late) == 1
+    assert consumer_partition.apply_back_pressure(consumer, "t", [work], 10, now=late) == 1
     work.reader.held = 10
-    consumer_pressure.press_back(consumer, "t", [work], 10, now=late)
+    consumer_partition.apply_back_pressure(consumer, "t", [work], 10, now=late)
     assert consumer.paused == set()
     work.reader.held = 11
-    consumer_pressure.press_back(consumer, "t", [work], 10, now=late)
+    consumer_partition.apply_back_pressure(consumer, "t", [work], 10, now=late)
     work.reader.held = 5
-    consumer_pressure.press_back(consumer, "t", [work], 10, now=late)
+    consumer_partition.apply_back_pressure(consumer, "t", [work], 10, now=late)
     work.reader.held = 11  # the bound is the old one again
-    assert consumer_pressure.press_back(consumer, "t", [work], 10, now=late) == 1
+    assert consumer_partition.apply_back_pressure(consumer, "t", [work], 10, now=late) == 1
 
 
 def test_the_reference_service_takes_its_time():

@@ -108,7 +108,7 @@ def test_a_users_options_of_the_source_go_before_ours(spark, broker, source):
 def test_a_partition_is_not_read_by_several_tasks(spark, option):
     from evenflow.kafka.gateway import read_topic
 
-    with pytest.raises(InputError, match=f"{option} would have .* lose their order"):
+    with pytest.raises(InputError, match=f"{option} would split .* lose their order"):
         read_topic(spark, "localhost:1", "clicks", options={option: "9"})
 
 
@@ -235,7 +235,7 @@ def test_a_checkpoint_of_another_topic_or_partition_count_is_refused(spark, brok
     run_gateway(spark, broker, topic, target, tmp_path)
     with pytest.raises(InputError, match=r"made by another computation .*" + other):
         run_gateway(spark, broker, topic, other, tmp_path)
-    with pytest.raises(InputError, match="has 5 partitions, and the gateway was given 4"):
+    with pytest.raises(InputError, match="has 5 partitions, but the policy has 4"):
         run_gateway(spark, broker, topic, more, tmp_path)
     with pytest.raises(InputError, match="has no topic 'nothing'"):
         run_gateway(spark, broker, topic, "nothing", tmp_path)
@@ -252,7 +252,7 @@ def test_the_command_makes_the_topic_and_tells_every_batch(spark, broker, source
     options += ["--checkpoint", str(tmp_path / "ckpt"), "--decision-interval", "10ms"]
     options += ["--threshold", "0.02", "--most-per-batch", "2500"]
     assert main(["gateway", *options]) == 2
-    assert "say how many partitions it is to have" in capsys.readouterr().err
+    assert "give its number of partitions to create it" in capsys.readouterr().err
     assert main(["gateway", *options, "--partitions", "4"]) == 0
     told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert sum(batch["rows"] for batch in told) == len(messages)
@@ -284,10 +284,10 @@ def test_the_command_takes_files(spark, broker, tmp_path, capsys):
     ("options", "message"),
     [
         (["--from", "a", "--bootstrap", "127.0.0.1:1"], "no Kafka broker answers at 127.0.0.1:1"),
-        (["--from", "a", "--bootstrap", "nowhere"], "a broker's address is HOST:PORT"),
+        (["--from", "a", "--bootstrap", "nowhere"], "a broker's address has the form HOST:PORT"),
         (["--from", "b", "--bootstrap", "x:1"], "cannot read and write the same topic"),
         (["--from", "a", "--bootstrap", "x:1", "--key", "k"], "--key is for files"),
-        (["--from", "./", "--bootstrap", "x:1"], "which column is the --key"),
+        (["--from", "./", "--bootstrap", "x:1"], "set the key column with --key"),
         (["--from", "a", "--bootstrap", "x:1", "--once", "--for", "3s"], "not both"),
         (["--from", "a", "--bootstrap", "x:1", "--for", "soon"], "--for"),
     ],

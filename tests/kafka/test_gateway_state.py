@@ -4,7 +4,7 @@ import json
 
 import pyarrow as pa
 
-from evenflow.kafka.gateway_state import Counted, GatewayState, advanced
+from evenflow.kafka.gateway_state import Counted, GatewayState, advance
 from evenflow.planning.hot_keys import HotKeys
 
 POLICY = HotKeys(4, threshold=0.02)
@@ -16,7 +16,7 @@ def some_state(batches=3):
     for i in range(batches):
         counts = [*(90 - 9 * j for j in range(9)), 10 + 30 * i, *([1] * 60)]
         counted = Counted(keys, counts, sum(counts) + 50)
-        state = advanced(POLICY, state, counted, 11.0 * (i + 1), 10.0, 10.0, i + 1)
+        state = advance(POLICY, state, counted, 11.0 * (i + 1), 10.0, 10.0, i + 1)
     return state
 
 
@@ -28,7 +28,7 @@ def test_the_state_is_the_same_after_it_was_written_down():
     assert again.routes() == state.routes()
     assert again.moves == state.moves
     more = Counted([b"hot-1"], [7], 7)
-    following = [advanced(POLICY, s, more, 50.0, 10.0, 10.0, 9) for s in (some_state(), again)]
+    following = [advance(POLICY, s, more, 50.0, 10.0, 10.0, 9) for s in (some_state(), again)]
     assert following[0].to_json(POLICY) == following[1].to_json(POLICY)
 
 
@@ -37,7 +37,7 @@ def test_a_key_that_has_cooled_goes_home_and_is_forgotten():
     assert any(route.set for route in state.routes())
     away = {route.key: route for route in state.routes() if route.set}
     cold = Counted([b"%d" % i for i in range(100)], [1] * 100, 100)
-    state = advanced(POLICY, state, cold, 100.0, 10.0, 10.0, 7)
+    state = advance(POLICY, state, cold, 100.0, 10.0, 10.0, 7)
     assert {move.key for move in state.moves} >= {
         key for key, route in away.items() if route.partition != _home(key)
     }
@@ -45,7 +45,7 @@ def test_a_key_that_has_cooled_goes_home_and_is_forgotten():
         assert move.target == _home(move.key)
     assert state.routes() == []
     assert state.sets == {}
-    state = advanced(POLICY, state, Counted([], [], 0), 200.0, 10.0, 10.0, 8)
+    state = advance(POLICY, state, Counted([], [], 0), 200.0, 10.0, 10.0, 8)
     assert state.names == {}
     assert state.moves == ()
 
@@ -58,7 +58,7 @@ def _home(key):
 
 def test_without_a_window_or_interval_over_nothing_moves():
     state = GatewayState.start(POLICY, 0.0)
-    state = advanced(POLICY, state, Counted([b"a"], [1000], 1000), 5.0, 10.0, 10.0, 1)
+    state = advance(POLICY, state, Counted([b"a"], [1000], 1000), 5.0, 10.0, 10.0, 1)
     assert state.moves == ()
     assert state.routes() == []
     assert state.names

@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 import json
-import signal
-import threading
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from evenflow.cli.consume import in_seconds, interrupts
 from evenflow.cli.terminal import note, progress
 from evenflow.model.errors import InputError
 
-# What Spark would log, stack traces and all, is told in one line where it is a user's mistake.
-# Without a broker a batch would otherwise not let itself be stopped for many minutes.
+# Errors of the user are reported in one line instead of Spark's log with its stack traces.
+# Without a stop timeout, a batch that waits for a broker could not be stopped for many minutes.
 _SETTINGS = {
     "spark.log.level": "FATAL",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.streaming.stopTimeout": "20s",
 }
-_POLL = 0.2  # seconds between two looks whether it is time to stop
+_POLL = 0.2  # seconds between two checks whether to stop
 _FAILED = 1
 
 
@@ -34,65 +32,68 @@ def gateway(
     topic: Annotated[str, typer.Option("--to", help="The topic to write to.")],
     bootstrap: Annotated[str, typer.Option(help="The broker's address, host:port.")],
     checkpoint: Annotated[
-        Path, typer.Option(help="Directory of the state; a second run goes on there.")
+        Path, typer.Option(help="Directory of the state; a second run continues from it.")
     ],
     partitions: Annotated[
-        int | None, typer.Option(min=1, help="Of --to, which is made if it is not there.")
+        int | None, typer.Option(min=1, help="Of --to, which is created if it does not exist.")
     ] = None,
     threshold: Annotated[
         float, typer.Option(help="The share of a window's messages that makes a key hot.")
     ] = 0.001,
     least: Annotated[
-        int, typer.Option(min=1, help="Messages in a window that a hot key has at least.")
+        int, typer.Option(min=1, help="Minimum messages of a hot key per window.")
     ] = 1,
     cooling: Annotated[
         float, typer.Option(help="A hot key stays hot above this part of the threshold.")
     ] = 1.0,
     decision_interval: Annotated[
-        str, typer.Option(help="Between two decisions on which keys move: 10s, 1min.")
+        str, typer.Option(help="Time between two decisions on moves: 10s, 1min.")
     ] = "10s",
     window: Annotated[
         str | None,
-        typer.Option(help="In which keys are counted; the decision interval if not given."),
+        typer.Option(help="Time in which keys are counted; the decision interval by default."),
     ] = None,
     gateways: Annotated[
-        int, typer.Option(min=1, help="How many gateways share the stream, each with its keys.")
+        int, typer.Option(min=1, help="Number of gateways that share the stream.")
     ] = 1,
-    gateway_index: Annotated[int, typer.Option(min=0, help="Which of them this is, from 0.")] = 0,
+    gateway_index: Annotated[
+        int, typer.Option(min=0, help="The number of this gateway, from 0.")
+    ] = 0,
     key: Annotated[str | None, typer.Option(metavar="COLUMN", help="Files: the key.")] = None,
     value: Annotated[
         str | None,
-        typer.Option(metavar="COLUMN", help="Files: the value; the row as JSON if not given."),
+        typer.Option(metavar="COLUMN", help="Files: the value; the row as JSON by default."),
     ] = None,
     order: Annotated[
         list[str] | None,
-        typer.Option(metavar="COLUMN", help="Files: what rows are ordered by. May be repeated."),
+        typer.Option(metavar="COLUMN", help="Files: orders the rows. May be repeated."),
     ] = None,
-    once: Annotated[bool, typer.Option("--once", help="Take what there is and end.")] = False,
+    once: Annotated[
+        bool, typer.Option("--once", help="Process the available data and exit.")
+    ] = False,
     seconds: Annotated[
         str | None, typer.Option("--for", help="Stop after this time: 30s, 5min.")
     ] = None,
     most_per_batch: Annotated[
-        int | None, typer.Option(min=1, help="Messages, or files, in a batch.")
+        int | None, typer.Option(min=1, help="Maximum messages, or files, per batch.")
     ] = None,
     compression: Annotated[
-        str | None, typer.Option(help="Of what is written: lz4, snappy, gzip, zstd.")
+        str | None, typer.Option(help="Of the messages: lz4, snappy, gzip, zstd.")
     ] = None,
     seed: Annotated[int, typer.Option(help="Of the hash functions.")] = 0,
     master: Annotated[
-        str | None, typer.Option(help="Spark's master; this machine's cores if not given.")
+        str | None, typer.Option(help="Spark's master; this machine's cores by default.")
     ] = None,
     as_json: Annotated[
-        bool, typer.Option("--json", help="A line of JSON for each batch on standard output.")
+        bool, typer.Option("--json", help="One line of JSON per batch on standard output.")
     ] = False,
 ) -> None:
-    """Write a stream to a Kafka topic: hot keys where they balance, all others by hash.
+    """Write a stream to a Kafka topic: balance hot keys over partitions, hash all others.
 
-    Keys that have become hot, and that the load makes move, are announced by markers, so that
-    `evenflow consume` restores every key's order. A gateway that is killed goes on from its
-    checkpoint; what it then writes twice is known by its position and dropped by the consumer.
+    Markers announce every move of a hot key, so that `evenflow consume` restores the order of each key.
+    A killed gateway continues from its checkpoint; the consumer drops what is then written twice.
 
-    Runs until Ctrl-C, or as --once and --for say. Exit code 1 if it stopped by an error.
+    Runs until Ctrl-C, or as --once and --for say. Exit code 1 if it stopped with an error.
 
     \b
     Examples:
@@ -103,47 +104,40 @@ def gateway(
     """
     if once and seconds is not None:
         raise InputError("give --once or --for, not both")
-    interval = _seconds("--decision-interval", decision_interval)
-    counting = None if window is None else _seconds("--window", window)
-    limit = None if seconds is None else _seconds("--for", seconds)
-    from evenflow.kafka.gateway_job import GatewayJob, connected_session, make_gateway, stopped
+    interval = in_seconds("--decision-interval", decision_interval)
+    counting = None if window is None else in_seconds("--window", window)
+    limit = None if seconds is None else in_seconds("--for", seconds)
+    from evenflow.kafka.gateway import Gateway
+    from evenflow.kafka.gateway_job import GatewayJob, connected_session, stop_query
+    from evenflow.planning.hot_keys import HotKeys
     from evenflow.spark.query import QueryFailed
 
     job = GatewayJob(
         source, bootstrap, topic, partitions, key, value, tuple(order or ()), most_per_batch
     )
-    found = job.ready()
-    made = make_gateway(
-        job,
-        found,
+    policy = HotKeys(
+        job.prepare(),
         threshold=threshold,
-        interval=interval,
-        window=counting,
-        gateways=gateways,
-        index=gateway_index,
-        seed=seed,
-        cooling=cooling,
         least=least,
-        options={} if compression is None else {"kafka.compression.type": compression},
+        cooling=cooling,
+        window_seconds=interval if counting is None else counting,
+        seed=seed,
     )
+    options = {} if compression is None else {"kafka.compression.type": compression}
+    writer = Gateway(bootstrap, topic, policy, interval, counting, gateways, gateway_index, options)
     with progress("gateway", quiet=as_json) as report:
         report("starting Spark", 0, None)
         opened = connected_session(master, _SETTINGS)
         spark = opened.__enter__()
     try:
-        with _interrupts() as interrupted:
+        with interrupts() as interrupted:
             end = None if limit is None else time.monotonic() + limit
-            query = job.start(
-                spark,
-                made,
-                checkpoint,
-                once=once,
-                on_batch=_tell_json if as_json else _tell,
-            )
+            report_batch = _print_json if as_json else _print_line
+            query = job.start(spark, writer, checkpoint, once=once, on_batch=report_batch)
             while not query.awaitTermination(_POLL):
                 if interrupted.is_set() or (end is not None and time.monotonic() > end):
-                    if not stopped(query):
-                        note("the batch under way did not end; the next run does it again")
+                    if not stop_query(query):
+                        note("the current batch did not end; the next run repeats it")
                     break
     except QueryFailed as error:
         note(f"error: the gateway has stopped: {error}")
@@ -152,11 +146,11 @@ def gateway(
         opened.__exit__(None, None, None)
 
 
-def _tell_json(metrics: Mapping[str, Any]) -> None:
+def _print_json(metrics: Mapping[str, Any]) -> None:
     print(json.dumps(metrics, allow_nan=False), flush=True)
 
 
-def _tell(metrics: Mapping[str, Any]) -> None:
+def _print_line(metrics: Mapping[str, Any]) -> None:
     print(batch_line(metrics), flush=True)
 
 
@@ -166,43 +160,15 @@ def batch_line(metrics: Mapping[str, Any]) -> str:
     Example:
         >>> print(batch_line({"batch": 3, "rows": 1000, "moves": 2, "hot_keys": 7,
         ...                   "durations": {"messages": 0.5}, "sizes": [30.0, 10.0]}))
-        batch 3: 1,000 messages in 0.5 s (2,000 a second); 7 hot keys, 2 moved; fullest 1.50 × average
+        batch 3: 1,000 messages in 0.5 s (2,000 per second); 7 hot keys, 2 moved; fullest 1.50 × average
     """
     seconds = sum(metrics["durations"].values())
     rate = metrics["rows"] / seconds if seconds else 0
-    told = (
-        f"batch {metrics['batch']}: {metrics['rows']:,} messages in {seconds:.1f} s ({rate:,.0f} a "
+    line = (
+        f"batch {metrics['batch']}: {metrics['rows']:,} messages in {seconds:.1f} s ({rate:,.0f} per "
         f"second); {metrics['hot_keys']} hot keys, {metrics['moves']} moved"
     )
     sizes = metrics["sizes"]
     if not sum(sizes):
-        return told
-    return f"{told}; fullest {max(sizes) * len(sizes) / sum(sizes):.2f} × average"
-
-
-@contextmanager
-def _interrupts() -> Iterator[threading.Event]:
-    """An event that Ctrl-C and SIGTERM set; a second Ctrl-C is an exception."""
-    pressed = threading.Event()
-
-    def press(*_: object) -> None:
-        if pressed.is_set():
-            raise KeyboardInterrupt
-        pressed.set()
-
-    if threading.current_thread() is not threading.main_thread():
-        yield pressed
-        return
-    before = {sign: signal.signal(sign, press) for sign in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield pressed
-    finally:
-        for sign, handler in before.items():
-            signal.signal(sign, handler)
-
-
-def _seconds(option: str, text: str) -> float:
-    from evenflow.cli.consume import _spelled
-    from evenflow.model.durations import microseconds
-
-    return microseconds(option, _spelled(text)) / 1e6
+        return line
+    return f"{line}; fullest {max(sizes) * len(sizes) / sum(sizes):.2f} × average"

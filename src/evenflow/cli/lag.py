@@ -1,4 +1,4 @@
-"""`evenflow lag`: how far consumers are behind."""
+"""`evenflow lag`: the lag of a consumer group."""
 
 from __future__ import annotations
 
@@ -19,18 +19,19 @@ if TYPE_CHECKING:
 
 
 def lag(
-    topic: Annotated[str, typer.Option(help="What is consumed.")],
+    topic: Annotated[str, typer.Option(help="The topic that the group reads.")],
     bootstrap: Annotated[str, typer.Option(help="The broker's address, host:port.")],
-    group: Annotated[str, typer.Option(help="By whom; any group of Kafka's.")] = "evenflow",
-    watch: Annotated[bool, typer.Option("--watch", help="Again and again, until Ctrl-C.")] = False,
-    every: Annotated[str, typer.Option(help="With --watch: how often.")] = "2s",
+    group: Annotated[str, typer.Option(help="Any Kafka consumer group.")] = "evenflow",
+    watch: Annotated[bool, typer.Option("--watch", help="Repeat until Ctrl-C.")] = False,
+    every: Annotated[str, typer.Option(help="With --watch: the interval.")] = "2s",
     as_json: Annotated[
-        bool, typer.Option("--json", help="JSON on standard output; a line a time with --watch.")
+        bool,
+        typer.Option("--json", help="JSON on standard output; one line per read with --watch."),
     ] = False,
 ) -> None:
-    """Show how far a group is behind, per partition: in messages, and in seconds.
+    """Show the lag of a consumer group per partition, in messages and in seconds.
 
-    Seconds are the age of the oldest message that is not committed. Markers count as messages.
+    Seconds are the age of the oldest uncommitted message. Markers count as messages.
     """
     from evenflow.kafka.lag import LagReader
 

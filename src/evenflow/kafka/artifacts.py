@@ -1,4 +1,4 @@
-"""Java archives that Kafka needs: which, fetched how, checked how, kept where."""
+"""Downloads, verifies and caches the Java archives that Kafka needs."""
 
 from __future__ import annotations
 
@@ -19,17 +19,16 @@ from xml.sax.saxutils import quoteattr
 from evenflow.model import InputError
 from evenflow.spark.java import find_java
 
-#: The environment variable that names a folder with all archives in it, for machines that cannot
-#: fetch any.
+#: The environment variable for a folder with all archives, for machines without network access.
 JARS_FOLDER = "EVENFLOW_KAFKA_JARS"
-#: The environment variable that says that nothing may be fetched, and tests may be skipped.
+#: The environment variable that forbids downloads; tests that need one are then skipped.
 OFFLINE = "EVENFLOW_OFFLINE"
 
 _LOCK = Path(__file__).with_name("jars.lock")
 _LONGEST_FETCH = 900.0  # seconds
 _OVERRIDES = "ivy.default.ivy.user.dir"  # keeps Ivy out of the home directory
 
-Report = Callable[[str, int, int], None]  #: (what is being fetched, archives done, archives in all)
+Report = Callable[[str, int, int], None]  #: (current archive, archives done, total)
 
 
 @dataclass(frozen=True)
@@ -37,8 +36,8 @@ class Archive:
     """One Java archive of a public repository.
 
     Parameters:
-        group, name, version: as repositories name it.
-        digest: the SHA-256 of its bytes, in hexadecimal.
+        group, name, version: its Maven coordinates.
+        digest: its SHA-256, in hexadecimal.
 
     Example:
         >>> Archive("org.apache.kafka", "kafka_2.13", "4.2.1", "00").file
@@ -56,7 +55,7 @@ class Archive:
 
 
 def locked(group: str) -> list[Archive]:
-    """The archives that `jars.lock` names under a heading.
+    """The archives under a heading of `jars.lock`.
 
     Parameters:
         group: the heading, such as "broker".
@@ -78,19 +77,18 @@ def locked(group: str) -> list[Archive]:
 
 
 def archives(group: str, report: Report | None = None) -> list[Path]:
-    """The archives of a group as files, fetched if this machine does not have them yet.
+    """The files of a group's archives, downloaded if they are not in the cache yet.
 
-    Guarantee: every file has the SHA-256 that `jars.lock` states, when it was fetched. They appear in
-    the cache all at once, so that processes that fetch at the same time, or are killed while they
-    do, do no harm. Nothing is written outside the cache.
+    Guarantee: every downloaded file has the SHA-256 of `jars.lock`. All appear in the cache at once, so
+    concurrent or killed downloads do no harm. Nothing is written outside the cache.
 
-    Fetched by Ivy, which comes with pyspark, from the repository that Ivy takes by default; where
-    that fails, by `mvn` with the user's settings. `EVENFLOW_KAFKA_JARS` names a folder that is used
-    instead of both; with `EVENFLOW_OFFLINE` set, nothing is fetched.
+    Ivy, which comes with pyspark, downloads them from its default repository; if that fails, `mvn`
+    does, with the user's settings. `EVENFLOW_KAFKA_JARS` names a folder to use instead; with
+    `EVENFLOW_OFFLINE` set, nothing is downloaded.
 
     Parameters:
         group: a heading of `jars.lock`.
-        report: called with what is being fetched.
+        report: called with the progress.
 
     Example:
         >>> [path.name for path in archives("broker")]  # doctest: +SKIP
@@ -107,7 +105,7 @@ def archives(group: str, report: Report | None = None) -> list[Path]:
         if os.environ.get(OFFLINE):
             raise InputError(
                 f"Kafka's archives ({group}) are not on this machine, and {OFFLINE} is set; unset it, "
-                f"or set {JARS_FOLDER} to a folder that has the files named in {_LOCK.name}"
+                f"or set {JARS_FOLDER} to a folder with the files listed in {_LOCK.name}"
             )
         cache.mkdir(parents=True, exist_ok=True)
         with _only_one(cache / f"{group}.lock"):
@@ -117,10 +115,9 @@ def archives(group: str, report: Report | None = None) -> list[Path]:
 
 
 def connector_jars(report: Report | None = None) -> list[Path]:
-    """Spark's own Kafka source and sink, for the setting `spark.jars` of a new session.
+    """Spark's Kafka connector, for the setting `spark.jars` of a new session.
 
-    Guarantee: as `archives`. A session that has them reads and writes `format("kafka")`; on a cluster
-    that has the connector of its own version, use that instead.
+    Guarantee: as for `archives`. If your cluster has a connector of its own, use that instead.
 
     Example:
         >>> jars = connector_jars()  # doctest: +SKIP
@@ -144,14 +141,15 @@ def _fetch(group: str, wanted: list[Archive], home: Path, report: Report) -> Non
     finally:
         shutil.rmtree(made, ignore_errors=True)
     raise InputError(
-        f"Kafka's archives ({group}, {len(wanted)} files) could not be fetched: {'; '.join(failures)}. "
-        f"Give this machine a way to a Maven repository (mvn takes mirrors and proxies from its "
-        f"settings), or set {JARS_FOLDER} to a folder that has the files named in {_LOCK.name}"
+        f"Kafka's archives ({group}, {len(wanted)} files) could not be downloaded: "
+        f"{'; '.join(failures)}. Give this machine access to a Maven repository (mvn takes mirrors and "
+        f"proxies from its settings), or set {JARS_FOLDER} to a folder with the files listed in "
+        f"{_LOCK.name}"
     )
 
 
 def _by_ivy(wanted: list[Archive], folder: Path, report: Report) -> str | None:
-    """Why it failed; None if it did not."""
+    """Download with this tool; return why it failed, None if it did not."""
     ivy = _ivy()
     if ivy is None:
         return "pyspark, which brings Ivy, is not installed"
@@ -179,7 +177,7 @@ def _by_ivy(wanted: list[Archive], folder: Path, report: Report) -> str | None:
 
 
 def _by_maven(wanted: list[Archive], folder: Path, report: Report) -> str | None:
-    """Why it failed; None if it did not."""
+    """Download with this tool; return why it failed, None if it did not."""
     maven = shutil.which("mvn")
     if maven is None:
         return "there is no mvn on the PATH"
@@ -207,9 +205,9 @@ def _by_maven(wanted: list[Archive], folder: Path, report: Report) -> str | None
 
 
 def _run(
-    who: str, command: list[str], line_of_one: str, total: int, folder: Path, report: Report
+    tool: str, command: list[str], pattern: str, total: int, folder: Path, report: Report
 ) -> str | None:
-    done, told = 0, []
+    done, lines = 0, []
     with subprocess.Popen(
         command,
         cwd=folder,
@@ -220,11 +218,11 @@ def _run(
         errors="replace",
     ) as process:
         assert process.stdout is not None
-        report(f"asking {who}", 0, total)
+        report(f"asking {tool}", 0, total)
         try:
             for line in process.stdout:
-                told.append(line.strip())
-                one = re.search(line_of_one, line)
+                lines.append(line.strip())
+                one = re.search(pattern, line)
                 if one:
                     done += 1
                     report(one[1], done, total)
@@ -235,8 +233,8 @@ def _run(
     if code == 0 and (folder / "jars").is_dir():
         return None
     signs = ("error", "fail", "not found", "unknown host", "refused")
-    reasons = [line for line in told if any(sign in line.lower() for sign in signs)]
-    return f"{who} ended with code {code} ({(reasons or told or ['it said nothing'])[-1][:200]})"
+    reasons = [line for line in lines if any(sign in line.lower() for sign in signs)]
+    return f"{tool} ended with code {code} ({(reasons or lines or ['no output'])[-1][:200]})"
 
 
 def _check(wanted: list[Archive], folder: Path, preface: str) -> None:
@@ -248,7 +246,7 @@ def _check(wanted: list[Archive], folder: Path, preface: str) -> None:
             found = hashlib.file_digest(file, "sha256").hexdigest()
         if found != archive.digest:
             raise InputError(
-                f"{preface} {archive.file} has the SHA-256 {found}, and {archive.digest} was expected"
+                f"{preface} {archive.file} has the SHA-256 {found}, but {archive.digest} was expected"
             )
 
 
@@ -267,14 +265,14 @@ def _cache() -> Path:
     if kernels is None:
         raise InputError(
             "there is no folder for Kafka's archives: neither the user's cache nor the temporary "
-            "directory can be written; set EVENFLOW_CACHE_DIR to a directory that can be"
+            "directory is writable; set EVENFLOW_CACHE_DIR to a writable directory"
         )
     return kernels.parents[1] / "kafka"
 
 
 @contextmanager
 def _only_one(path: Path) -> Iterator[None]:
-    """One process at a time; the lock ends with the process that has it."""
+    """One process at a time; the lock ends with its process."""
     with open(path, "w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield

@@ -1,5 +1,5 @@
-"""The ordered consumer: a key's messages in the order sent, although the key moved between partitions,
-each with effect exactly once."""
+"""The ordered consumer: each key's messages in the order sent, exactly once, even if the key moves
+between partitions."""
 
 from __future__ import annotations
 
@@ -16,16 +16,20 @@ from confluent_kafka.admin import AdminClient
 
 from evenflow.kafka.consumer_config import ConsumerConfig, ConsumerCounts
 from evenflow.kafka.consumer_loading import Loader
-from evenflow.kafka.consumer_partition import Handler, PartitionWork, StateFormat
-from evenflow.kafka.consumer_pressure import press_back
+from evenflow.kafka.consumer_partition import (
+    Handler,
+    PartitionWork,
+    StateFormat,
+    apply_back_pressure,
+)
 from evenflow.kafka.consumer_records import UNKNOWN, unpack_done
-from evenflow.kafka.consumer_topics import client_settings, group_topics, make_group_topics
+from evenflow.kafka.consumer_topics import group_topics, make_group_topics
 from evenflow.kafka.consumer_transaction import (
     Aborted,
     ConsumerStopped,
     Transactions,
-    complain,
     is_end,
+    raise_if_permanent,
 )
 from evenflow.ordering import unpack
 
@@ -33,30 +37,30 @@ __all__ = ["ConsumerConfig", "ConsumerStopped", "OrderedConsumer", "StateFormat"
 
 _LOG = logging.getLogger(__name__)
 
-_IDLE = 0.01  # seconds to wait for a message; `done` messages are looked for in between
-_MOST_MESSAGES = 10_000  # in one go
-_BEFORE_NEXT_TRY = 0.1  # seconds after a transaction that failed
+_IDLE = 0.01  # seconds to wait for a message; `done` messages are polled in between
+_MOST_MESSAGES = 10_000  # per fetch
+_RETRY_DELAY = 0.1  # seconds after a failed transaction
 
 
 class OrderedConsumer:
-    """Reads a topic as one of a group, and hands each key's messages to a handler in the order sent.
+    """Reads a topic as a member of a group, and passes each key's messages to a handler in order.
 
-    Messages of a key that moved here wait until the partition it came from is done with it; its
-    state comes with that word. Outputs, states, waiting messages, words to others and offsets are
-    committed in one Kafka transaction.
+    Messages of a key that moved here wait for a `done` message, with the key's state, from its old
+    partition. Outputs, states, waiting messages, `done` messages and offsets are committed in one
+    Kafka transaction.
 
-    Guarantee: every key's messages are handled in the order sent, and the effect of each, on the
-    key's state and in the output topic (read with `isolation.level=read_committed`), is there exactly
-    once, whatever consumers die, come and go, however often the writer writes a part again, and also
-    if the broker is killed and comes back (not Kafka 4.3.0 and 4.3.1: KAFKA-20734). The handler itself
-    may be called again for a message whose transaction failed.
+    Guarantee: every key's messages are handled in the order sent, and take effect exactly once, on the
+    key's state and in the output topic (read with `isolation.level=read_committed`). This holds if
+    consumers die, join and leave, if the writer rewrites a part of the log, and if the broker is killed
+    and restarted (not with Kafka 4.3.0 and 4.3.1: KAFKA-20734). The handler may be called again for a
+    message whose transaction failed.
 
     Parameters:
-        config: where and how.
-        handler: what to do with a message.
-        state_format: how states become bytes.
-        buffering: off, moved keys do not wait. Only to show that a checker sees what then happens.
-        clock: seconds that only grow.
+        config: the configuration.
+        handler: handles the messages.
+        state_format: how states are serialised.
+        buffering: False to let moved keys overtake; only for testing that a checker notices.
+        clock: a monotonic clock, in seconds.
 
     Example:
         >>> class Count:
@@ -83,54 +87,24 @@ class OrderedConsumer:
         self._clock = clock
         self._stopping = False
         self._works: dict[int, PartitionWork] = {}
-        self._unloaded: set[int] = set()  # partitions that are ours, and not at hand yet
-        self._changes = 0  # of the partitions at hand, or of where they are read
-        self._since: float | None = None  # the oldest effect that is not committed
+        self._unloaded: set[int] = set()  # assigned partitions that are not loaded yet
+        self._changes = 0  # of the loaded partitions or their offsets
+        self._since: float | None = None  # the time of the oldest uncommitted effect
         self._not_before = clock()  # for the next transaction
-        self._message_seconds = 0.0  # what one message takes, lately
-        self._client = {**client_settings(config.bootstrap), **dict(config.settings)}
+        self._message_seconds = 0.0  # the recent average per message
+        client = config.client_settings()
         self.topics = group_topics(config.topic, config.group)
-        self.partitions = make_group_topics(
-            AdminClient(self._client), self.topics, config.output_topic
-        )
-        named = config.instance or f"{socket.gethostname()}-{os.getpid()}-{uuid4().hex[:8]}"
-        self._transactions = Transactions(
-            {
-                **self._client,
-                "transactional.id": f"{config.topic}-{config.group}-{named}",
-                "transaction.timeout.ms": int(config.transaction_timeout * 1000),
-                "partitioner": "murmur2_random",  # as Java's clients: outputs of a key stay together
-                "linger.ms": 1,
-                "queue.buffering.max.messages": 1_000_000,
-            },
-            config.patience,
-        )
-        reading: dict[str, Any] = {
-            **self._client,
-            "enable.auto.commit": False,
-            "isolation.level": "read_committed",
-            "auto.offset.reset": "error",  # every offset is given; nothing is skipped silently
-        }
-        member = {} if config.instance is None else {"group.instance.id": config.instance}
-        self._control = Consumer({**reading, "group.id": f"{self.topics.control}-reader"})
-        self._data = Consumer(
-            {
-                **reading,
-                **member,
-                "group.id": config.group,
-                "enable.partition.eof": True,
-                "partition.assignment.strategy": "cooperative-sticky",
-                "session.timeout.ms": int(config.session_timeout * 1000),
-                "heartbeat.interval.ms": max(200, int(config.session_timeout * 1000 / 6)),
-                "max.poll.interval.ms": max(300_000, int(config.session_timeout * 1000)),
-            }
-        )
-        self._loader = Loader(self._client, self._data, self.topics, config)
+        self.partitions = make_group_topics(AdminClient(client), self.topics, config.output_topic)
+        instance = config.instance or f"{socket.gethostname()}-{os.getpid()}-{uuid4().hex[:8]}"
+        self._transactions = Transactions(config.producer_settings(instance), config.patience)
+        self._control = Consumer(config.control_settings(f"{self.topics.control}-reader"))
+        self._data = Consumer(config.data_settings())
+        self._loader = Loader(client, self._data, self.topics, config)
         self._data.subscribe(
             [config.topic],
-            on_assign=self._assigned,
-            on_revoke=self._revoked,
-            on_lost=self._lost,
+            on_assign=self._on_assign,
+            on_revoke=self._on_revoke,
+            on_lost=self._on_lost,
         )
 
     @property
@@ -140,18 +114,18 @@ class OrderedConsumer:
 
     @property
     def held(self) -> int:
-        """Messages of awaited keys, now."""
+        """The number of waiting messages of awaited keys."""
         return sum(work.reader.held for work in self._works.values())
 
     @property
     def at_end(self) -> bool:
-        """Whether it has partitions, has read all of them to their ends, and nothing waits."""
+        """Whether it has partitions, has read all of them to the end, and no message waits."""
         works = self._works.values()
         read = bool(works) and not self._unloaded and all(work.at_end for work in works)
         return read and not self.held
 
     def run(self, seconds: float | None = None, until: Callable[[], bool] | None = None) -> None:
-        """Consumes until `stop` is called, the seconds are over, or `until` says so; then closes."""
+        """Consume until `stop` is called, the time is over, or `until` returns True; then close."""
         end = None if seconds is None else self._clock() + seconds
         try:
             while not self._stopping:
@@ -164,11 +138,11 @@ class OrderedConsumer:
         self.close()
 
     def stop(self) -> None:
-        """Ends `run` after what it is doing; may be called by a signal handler."""
+        """End `run` after its current step; may be called by a signal handler."""
         self._stopping = True
 
     def step(self) -> int:
-        """Reads what there is, handles it, commits if it is time; gives the number of records."""
+        """Read and handle the available records, commit if due; return the number of records."""
         config = self.config
         if self._unloaded:
             self._load_again()
@@ -192,13 +166,13 @@ class OrderedConsumer:
                 self._since = start
         if self._due():
             self.commit()
-        self.counts.pauses += press_back(
+        self.counts.pauses += apply_back_pressure(
             self._data, self.topics.data, self._works.values(), config.buffer, self._clock()
         )
         return read
 
     def commit(self) -> None:
-        """Commits everything so far. If that fails, it has no effect, and is tried again."""
+        """Commit everything so far. If that fails, it has no effect and is retried."""
         changed = [work for work in self._works.values() if work.changed]
         self._since = None
         if not changed:
@@ -214,24 +188,24 @@ class OrderedConsumer:
         try:
             group = self._data.consumer_group_metadata()
             if not self._data.memberid():
-                # A broker checks no commit that names no member: somebody else's would be undone.
-                raise Aborted("this consumer is not in its group now")
+                # A broker does not check a commit without a member: it would overwrite another's.
+                raise Aborted("this consumer is not a member of its group now")
             self._transactions.commit(self._records(changed), offsets, group)
         except Aborted as error:
             self.counts.aborts += 1
-            _LOG.warning("a transaction was aborted and will be tried again: %s", error)
-            self._since = self._not_before = self._clock() + _BEFORE_NEXT_TRY
+            _LOG.warning("a transaction was aborted and will be retried: %s", error)
+            self._since = self._not_before = self._clock() + _RETRY_DELAY
             if not error.surely:
-                self._forget()
+                self._unload()
             return
         except ConsumerStopped as error:
             if self.config.instance is not None or not error.fenced:
                 raise
-            # Nobody else has this name, so the broker's timeout ended the transaction.
+            # The name is unique, so the broker's timeout ended the transaction.
             self.counts.aborts += 1
-            _LOG.warning("the broker ended a transaction that took too long; beginning again")
+            _LOG.warning("the broker ended a transaction that took too long; restarting")
             self._transactions.restart()
-            self._forget()
+            self._unload()
             return
         self.counts.transactions += 1
         for work in changed:
@@ -239,10 +213,10 @@ class OrderedConsumer:
             work.committed()
 
     def close(self, commit: bool = True) -> None:
-        """Leaves the group; without `commit`, what is not committed has no effect."""
+        """Leave the group; without `commit`, uncommitted work has no effect."""
         if not commit:
             self._works.clear()
-        self.commit()  # if that fails, the next owner does it again
+        self.commit()  # if that fails, the next owner repeats the work
         self._data.close()
         self._control.close()
         self._transactions.close()
@@ -255,7 +229,7 @@ class OrderedConsumer:
             error, work = message.error(), self._works.get(message.partition())
             if error is not None:
                 if not is_end(error):
-                    complain(error)
+                    raise_if_permanent(error)
                 elif work is not None:
                     work.at_end = True
                 continue
@@ -271,7 +245,7 @@ class OrderedConsumer:
         for message in messages:
             error = message.error()
             if error is not None:
-                complain(error)
+                raise_if_permanent(error)
                 continue
             work = self._works.get(message.partition())
             offset = message.offset()
@@ -284,7 +258,7 @@ class OrderedConsumer:
         return read
 
     def _most_messages(self) -> int:
-        """As many as are handled in one commit interval, so that others do not wait for longer."""
+        """As many as one commit interval can handle, so that others do not wait longer."""
         if self._message_seconds <= 0:
             return 100
         return int(min(_MOST_MESSAGES, max(1, self.config.commit_interval / self._message_seconds)))
@@ -319,23 +293,23 @@ class OrderedConsumer:
         for work in works:
             yield from work.records(self.topics, self.config.output_topic)
 
-    # Partitions that come and go
+    # Assigned and revoked partitions
 
-    def _assigned(self, consumer: Consumer, places: list[TopicPartition]) -> None:
+    def _on_assign(self, consumer: Consumer, places: list[TopicPartition]) -> None:
         partitions = [place.partition for place in places]
         _LOG.info("assigned: %s", partitions)
         offsets = self._load(partitions)
         given = [TopicPartition(self.topics.data, p, offset) for p, offset in offsets.items()]
         consumer.incremental_assign(given)
         if given:
-            consumer.resume(given)  # the client may remember a pause of long ago
+            consumer.resume(given)  # the client may remember an old pause
 
-    def _revoked(self, consumer: Consumer, places: list[TopicPartition]) -> None:
+    def _on_revoke(self, consumer: Consumer, places: list[TopicPartition]) -> None:
         _LOG.info("revoked: %s", [place.partition for place in places])
         self.commit()
         self._drop(places)
 
-    def _lost(self, consumer: Consumer, places: list[TopicPartition]) -> None:
+    def _on_lost(self, consumer: Consumer, places: list[TopicPartition]) -> None:
         _LOG.warning("lost: %s", [place.partition for place in places])
         self._drop(places)
 
@@ -355,7 +329,7 @@ class OrderedConsumer:
         )
 
     def _read_again(self, messages: list[Any], dones: list[Any]) -> None:
-        """Partitions came or went while these were fetched, and some may have been fetched before."""
+        """Fetch these again: the partitions changed meanwhile, and some may be stale."""
         again = (m for m in messages if m.error() is None or is_end(m.error()))
         for partition in {message.partition() for message in again}:
             work = self._works.get(partition)
@@ -364,15 +338,15 @@ class OrderedConsumer:
         if dones:
             self._assign_control()
 
-    def _forget(self) -> None:
-        """What is at hand may not be what is committed: all partitions are to be loaded again."""
+    def _unload(self) -> None:
+        """Drop the state in memory, which may differ from what is committed; it is loaded again."""
         self._changes += 1
         self._unloaded |= self._works.keys()
         self._works.clear()
         self._since = None
 
     def _load(self, partitions: Iterable[int]) -> dict[int, int]:
-        """Loads what it can of these partitions; gives where to read each from."""
+        """Load these partitions as far as possible; return the offset to read each from."""
         self._changes += 1
         wanted = sorted(partitions)
         self._unloaded.update(wanted)
@@ -397,7 +371,7 @@ class OrderedConsumer:
             self._data.seek(place)
             self._data.resume([place])
         except KafkaException:
-            # It is on its way to somebody else, or not yet here; a callback will tell.
+            # It is being revoked, or not assigned yet; a callback follows.
             del self._works[partition]
             self._unloaded.add(partition)
 

@@ -1,36 +1,40 @@
-"""How an ordered consumer reads, and what it counts."""
+"""The configuration of an ordered consumer, the settings of its Kafka clients, and its counters."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
 
+from confluent_kafka import libversion
+
 from evenflow.model import InputError
 from evenflow.model.validation import check_positive
+
+_REBOOTSTRAPS = 0x020B00FF  # librdkafka 2.11
 
 
 @dataclass(frozen=True)
 class ConsumerConfig:
-    """How an ordered consumer reads.
+    """The configuration of an ordered consumer.
 
     Parameters:
         bootstrap: the broker's address.
         topic: the data topic, written by a gateway or a `Writer`.
-        group: consumers of one group share the partitions and remember together.
-        output_topic: where outputs go, by the hash of their key; None if there are none.
-        instance: a name that stays with this consumer over restarts and that no other of the group
-            has. Given, a consumer that was killed and comes back takes its partitions at once;
-            without one, others get them after `session_timeout`.
-        commit_interval: seconds between two transactions; what is processed shows after that. A move
-            that others wait for is committed at once.
-        buffer: messages of awaited keys that one partition may hold; above that, no more are read of
-            the partition until a `done` comes. May be exceeded by what is read in one go.
-        session_timeout: seconds after which a consumer that is silent loses its partitions.
+        group: consumers of a group share the partitions and their state.
+        output_topic: the topic for outputs, partitioned by key; None for no outputs.
+        instance: a name that this consumer keeps over restarts, unique in the group. With it, a
+            consumer that was killed and restarted gets its partitions back at once; without it, others
+            get them after `session_timeout`.
+        commit_interval: seconds between two transactions, which make results visible. A move that
+            others wait for is committed at once.
+        buffer: messages of awaited keys that a partition may hold; above that, it is paused until a
+            `done` arrives. One fetch may exceed it.
+        session_timeout: seconds after which a silent consumer loses its partitions.
         transaction_timeout: seconds after which the broker ends a dead consumer's transaction.
         patience: seconds to wait for a broker that does not answer.
-        partial_log: begin although the head of the log was deleted: keys that moved there and then
-            may wait forever for a partition whose last marker is gone.
-        settings: more of confluent-kafka's settings, for all clients (security, say).
+        partial_log: start although the head of the log was deleted: keys that moved in that part may
+            wait forever for a last marker that is gone.
+        settings: more confluent-kafka settings for all clients, such as security.
     """
 
     bootstrap: str
@@ -50,12 +54,55 @@ class ConsumerConfig:
         for what in ("commit_interval", "session_timeout", "transaction_timeout", "patience"):
             check_positive(what, getattr(self, what))
         if self.buffer < 1:
-            raise InputError(f"the buffer holds at least one message, got {self.buffer}")
+            raise InputError(f"the buffer must hold at least one message, got {self.buffer}")
+
+    def client_settings(self) -> dict[str, Any]:
+        """Settings of all clients."""
+        settings: dict[str, Any] = {"bootstrap.servers": self.bootstrap}
+        if libversion()[1] >= _REBOOTSTRAPS:
+            # Such a client drops all metadata once every broker was unreachable, and then
+            # send_offsets_to_transaction waits forever for a coordinator that no longer exists.
+            settings["metadata.recovery.strategy"] = "none"
+        return {**settings, **dict(self.settings)}
+
+    def producer_settings(self, instance: str) -> dict[str, Any]:
+        """Settings of the transactional producer."""
+        return {
+            **self.client_settings(),
+            "transactional.id": f"{self.topic}-{self.group}-{instance}",
+            "transaction.timeout.ms": int(self.transaction_timeout * 1000),
+            "partitioner": "murmur2_random",  # as in Java: outputs of a key stay together
+            "linger.ms": 1,
+            "queue.buffering.max.messages": 1_000_000,
+        }
+
+    def control_settings(self, group: str) -> dict[str, Any]:
+        """Settings of the consumer of `done` messages."""
+        return {
+            **self.client_settings(),
+            "group.id": group,
+            "enable.auto.commit": False,
+            "isolation.level": "read_committed",
+            "auto.offset.reset": "error",  # every offset is explicit; nothing is skipped silently
+        }
+
+    def data_settings(self) -> dict[str, Any]:
+        """Settings of the consumer of messages, a member of the group."""
+        member = {} if self.instance is None else {"group.instance.id": self.instance}
+        return {
+            **self.control_settings(self.group),
+            **member,
+            "enable.partition.eof": True,
+            "partition.assignment.strategy": "cooperative-sticky",
+            "session.timeout.ms": int(self.session_timeout * 1000),
+            "heartbeat.interval.ms": max(200, int(self.session_timeout * 1000 / 6)),
+            "max.poll.interval.ms": max(300_000, int(self.session_timeout * 1000)),
+        }
 
 
 @dataclass
 class ConsumerCounts:
-    """What a consumer has done since its start."""
+    """Counters of a consumer since its start."""
 
     processed: int = 0
     duplicates: int = 0

@@ -1,17 +1,16 @@
-"""What an ordered consumer writes for itself: `done` messages, and its changelog, byte by byte.
+"""The binary format of an ordered consumer's `done` messages and changelog.
 
-Numbers are big-endian. A `done` message has the key, the key's state as its value (null: there is
-none), and the header `evenflow-done`: version (1 byte), message set that may begin (8), partition that
-it comes from (4).
+Numbers are big-endian. A `done` message has the key, the key's state as its value (null for none), and
+the header `evenflow-done`: version (1 byte), message set that may begin (8), source partition (4).
 
-The changelog is a compacted topic with as many partitions as the data topic. Its keys are of three
-kinds:
+The changelog is a compacted topic with as many partitions as the data topic. It has three kinds of
+keys:
 
 - `m`: version (1), next offset of the data partition (8) and of the control partition (8), next
   number (8), then for each writer its number, epoch and sequence (8 each);
 - `s` and a key: the key's state;
-- `i` and a number (8), something that waits: version (1), kind (1), message set (8), other partition
-  (4), length of the key (4; minus one minus the length if there is no value), key, value.
+- `i` and a number (8), a waiting item: version (1), kind (1), message set (8), other partition (4),
+  length of the key (4; minus one minus the length if there is no value), key, value.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from evenflow.ordering import Item, Snapshot
 
 DONE_HEADER = "evenflow-done"
 VERSION = 1
-UNKNOWN = -1  #: an offset: nothing was read of that partition yet
+UNKNOWN = -1  #: the offset of a partition of which nothing was read yet
 
 META = b"m"
 STATE = b"s"
@@ -39,7 +38,7 @@ _NUMBER = struct.Struct(">Q")
 
 
 class Saved(NamedTuple):
-    """All that is known of one partition: where to read on, what its reader remembers, states."""
+    """The saved state of a partition: its offsets, its reader's snapshot, its keys' states."""
 
     data_offset: int
     control_offset: int
@@ -64,40 +63,40 @@ def unpack_done(headers: Iterable[tuple[str, bytes]] | None) -> tuple[int, int]:
             _, set_id, source = _DONE.unpack(value)
             return set_id, source
     raise InputError(
-        "a record in the control topic is not a done message of this version of evenflow: nothing "
-        "else may write there, and all consumers of a group must be of one version"
+        "a record in the control topic is not a done message of this version of evenflow; nothing "
+        "else may write there, and all consumers of a group must run the same version"
     )
 
 
 def pack_meta(
     data_offset: int, control_offset: int, next_number: int, positions: dict[int, tuple[int, int]]
 ) -> bytes:
-    """Where a partition's reader is."""
+    """The offsets and positions of a partition's reader."""
     parts = [_META.pack(VERSION, data_offset, control_offset, next_number)]
     parts += [_WRITER.pack(writer, *position) for writer, position in sorted(positions.items())]
     return b"".join(parts)
 
 
 def item_key(number: int) -> bytes:
-    """The changelog's key of something that waits."""
+    """The changelog key of a waiting item."""
     return ITEM + _NUMBER.pack(number)
 
 
 def pack_item(item: Item) -> bytes:
-    """Something that waits."""
+    """The changelog value of a waiting item."""
     length = len(item.key) if item.value is not None else -1 - len(item.key)
     head = _ITEM.pack(VERSION, item.kind, item.set, item.other, length)
     return head + item.key + (item.value or b"")
 
 
 def unpack_item(number: int, value: bytes) -> Item:
-    """What `pack_item` made.
+    """The inverse of `pack_item`.
 
     Example:
         >>> unpack_item(4, pack_item(Item(4, 0, b"key", None)))
         Item(number=4, kind=0, key=b'key', value=None, set=0, other=-1)
     """
-    _known(value)
+    _check_version(value)
     _, kind, set_id, other, length = _ITEM.unpack_from(value)
     end = _ITEM.size + (length if length >= 0 else -1 - length)
     return Item(
@@ -106,7 +105,7 @@ def unpack_item(number: int, value: bytes) -> Item:
 
 
 class SavedBuilder:
-    """Reads the changelog of one partition, record by record, the newest value of a key counting."""
+    """Builds the saved state of a partition from its changelog; the latest value of a key counts."""
 
     def __init__(self) -> None:
         self._meta: bytes | None = None
@@ -114,7 +113,7 @@ class SavedBuilder:
         self._items: dict[int, Item] = {}
 
     def add(self, key: bytes, value: bytes | None) -> None:
-        """The next record."""
+        """Add the next record."""
         kind, rest = key[:1], key[1:]
         if kind == META:
             self._meta = value
@@ -131,11 +130,11 @@ class SavedBuilder:
                 self._items[number] = unpack_item(number, value)
 
     def saved(self) -> Saved:
-        """What the records come to."""
+        """The state after all records."""
         data = control = UNKNOWN
         number, positions = 0, {}
         if self._meta is not None:
-            _known(self._meta)
+            _check_version(self._meta)
             _, data, control, number = _META.unpack_from(self._meta)
             for writer, epoch, sequence in _WRITER.iter_unpack(self._meta[_META.size :]):
                 positions[writer] = (epoch, sequence)
@@ -143,9 +142,9 @@ class SavedBuilder:
         return Saved(data, control, Snapshot(positions, number, items), self._states)
 
 
-def _known(value: bytes) -> None:
+def _check_version(value: bytes) -> None:
     if value[:1] != bytes([VERSION]):
         raise InputError(
-            f"the changelog is of version {value[0] if value else 'none'}, and this evenflow reads "
-            f"version {VERSION}: all consumers of a group must be of one version"
+            f"the changelog has version {value[0] if value else 'none'}, but this evenflow reads "
+            f"version {VERSION}; all consumers of a group must run the same version"
         )

@@ -1,4 +1,4 @@
-"""A reference service for the ordered consumer: it counts each key's messages, and takes its time."""
+"""A reference handler for the ordered consumer: counts each key's messages, at a given service time."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from evenflow.model import InputError
 
-_SHORTEST_SLEEP = 1e-3  # seconds: shorter ones take much longer than they should
+_SHORTEST_SLEEP = 1e-3  # seconds; shorter sleeps are too inaccurate
 
 
 @dataclass
@@ -17,12 +17,12 @@ class CountPerKey:
     """Counts the messages of each key; each output is the count so far, a space, and the message.
 
     Guarantee: n messages take at least n times `service_time`, less a millisecond. It sleeps, so that
-    a few cores stand in for as many machines as there are consumers.
+    a few cores can stand in for many machines.
 
     Parameters:
-        service_time: seconds a message.
-        sleep: waits; replaced in tests.
-        clock: seconds that only grow.
+        service_time: seconds per message.
+        sleep: replaced in tests.
+        clock: a monotonic clock, in seconds.
 
     Example:
         >>> CountPerKey().handle(b"page", b"hello", 4)
@@ -43,13 +43,13 @@ class CountPerKey:
     def handle(
         self, key: bytes, value: bytes | None, state: int | None
     ) -> tuple[int, list[bytes | None]]:
-        """Counts one message."""
+        """Count one message."""
         if self.service_time:
             self._owed += self.service_time
             if self._owed >= _SHORTEST_SLEEP:
                 start = self.clock()
                 self.sleep(self._owed)
-                # What a sleep takes too long is taken off the next one.
+                # If a sleep takes too long, the next one is shorter.
                 self._owed -= self.clock() - start
         count = (state or 0) + 1
         return count, [b"%d %s" % (count, value or b"")]

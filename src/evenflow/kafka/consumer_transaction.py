@@ -1,4 +1,4 @@
-"""One transaction: outputs, `done` messages, changelog and offsets, all or nothing."""
+"""Transactions: outputs, `done` messages, changelog and offsets, all or nothing."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 
-from evenflow.model import InputError
+from evenflow.model.errors import EvenflowError, InputError
 
 _LOG = logging.getLogger(__name__)
 
-_CALL = 10.0  # seconds that one call may wait before it is made again
+_CALL = 10.0  # seconds that one call may wait before it is repeated
 _NO_GROUP = frozenset(
     {
         KafkaError.ILLEGAL_GENERATION,
@@ -24,10 +24,10 @@ _NO_GROUP = frozenset(
 )
 
 
-class Aborted(Exception):
-    """The transaction had no effect and may be tried again.
+class Aborted(EvenflowError):
+    """The transaction had no effect and may be retried.
 
-    `surely`: the broker was never asked to commit it. Else, look at what is committed first.
+    `surely`: the broker was never asked to commit it. Otherwise, check what is committed first.
     """
 
     def __init__(self, reason: str, surely: bool = True) -> None:
@@ -35,10 +35,10 @@ class Aborted(Exception):
         self.surely = surely
 
 
-class ConsumerStopped(RuntimeError):
-    """This consumer cannot go on; nothing is lost, and a new one can be started.
+class ConsumerStopped(EvenflowError):
+    """This consumer cannot continue; nothing is lost, and a new one can be started.
 
-    `fenced`: another one has its place, or the broker has ended its transaction.
+    `fenced`: another consumer took its place, or the broker ended its transaction.
     """
 
     def __init__(self, reason: str, fenced: bool) -> None:
@@ -47,16 +47,16 @@ class ConsumerStopped(RuntimeError):
 
 
 class Transactions:
-    """A producer whose records, with the offsets read, become visible together or not at all.
+    """A producer whose records become visible together with the offsets read, or not at all.
 
     Parameters:
         settings: of the producer, with `transactional.id`.
-        patience: seconds for which a broker that does not answer is waited for.
+        patience: seconds to wait for a broker that does not answer.
     """
 
     def __init__(self, settings: dict[str, Any], patience: float) -> None:
         self._settings, self._patience = settings, patience
-        self._producer = self._started()
+        self._producer = self._start()
 
     def commit(
         self,
@@ -64,40 +64,40 @@ class Transactions:
         offsets: list[TopicPartition],
         group: Any,
     ) -> None:
-        """Everything in one transaction.
+        """Commit everything in one transaction.
 
         Raises:
-            Aborted: nothing happened.
-            ConsumerStopped: and nothing will happen any more.
+            Aborted: it had no effect.
+            ConsumerStopped: it had no effect, and no later one can succeed.
         """
         producer, asked = self._producer, False
         try:
             producer.begin_transaction()
             for record in records:
                 self._produce(producer, record)
-            # The changelog must be in the log before the offsets are taken: then whoever gets the
-            # partition next finds there what this transaction may still commit, and waits for it.
+            # The changelog must be written before the offsets are sent: then the partition's next
+            # owner sees that this transaction is open, and waits for it.
             self._flush(producer)
-            self._until_done(producer.send_offsets_to_transaction, offsets, group, _CALL)
+            self._retry(producer.send_offsets_to_transaction, offsets, group, _CALL)
             asked = True
-            self._until_done(producer.commit_transaction, _CALL)
+            self._retry(producer.commit_transaction, _CALL)
         except KafkaException as error:
-            self._give_up(error.args[0], asked)
+            self._abort(error.args[0], asked)
 
     def restart(self) -> None:
-        """A new producer in the place of one that the broker has given up."""
+        """Replace a producer that the broker has fenced."""
         try:
-            self._producer = self._started()
+            self._producer = self._start()
         except KafkaException as error:
             self._stop(error.args[0].str(), fenced=False)
 
     def close(self) -> None:
-        """Drops what is not committed."""
+        """Drop what is not committed."""
         self._producer.purge()
 
-    def _started(self) -> Producer:
+    def _start(self) -> Producer:
         producer = Producer(self._settings)
-        self._until_done(producer.init_transactions, _CALL)
+        self._retry(producer.init_transactions, _CALL)
         return producer
 
     def _produce(self, producer: Producer, record: dict[str, Any]) -> None:
@@ -112,9 +112,9 @@ class Transactions:
         deadline = time.monotonic() + self._patience
         while producer.flush(_CALL):
             if time.monotonic() > deadline:
-                self._stop("the broker did not take its records", fenced=False)
+                self._stop("the broker did not accept its records", fenced=False)
 
-    def _until_done(self, call: Callable[..., Any], *arguments: Any) -> None:
+    def _retry(self, call: Callable[..., Any], *arguments: Any) -> None:
         deadline = time.monotonic() + self._patience
         while True:
             try:
@@ -125,17 +125,17 @@ class Transactions:
                     raise
                 time.sleep(0.02)
 
-    def _give_up(self, error: KafkaError, asked: bool) -> None:
+    def _abort(self, error: KafkaError, asked: bool) -> None:
         if error.fatal():
             raise ConsumerStopped(
                 f"the broker refuses this consumer's transactions ({error.str()}): another process "
-                "has the same instance name, or the broker was away for longer than a transaction "
-                "may last; nothing was lost, start the consumer again",
+                "has the same instance name, or the broker was unavailable for longer than a "
+                "transaction may last; nothing was lost, start the consumer again",
                 fenced=True,
             ) from None
         if error.txn_requires_abort() or error.code() in _NO_GROUP:
             try:
-                self._until_done(self._producer.abort_transaction, _CALL)
+                self._retry(self._producer.abort_transaction, _CALL)
             except KafkaException as second:
                 self._stop(second.args[0].str(), second.args[0].fatal())
             raise Aborted(error.str(), surely=not asked) from None
@@ -150,12 +150,12 @@ class Transactions:
 
 
 def is_end(error: KafkaError) -> bool:
-    """Not an error at all: the partition has no more records for now. It is said once."""
+    """Whether this only means that the partition has no more records for now; reported once."""
     return bool(error.code() == KafkaError._PARTITION_EOF)
 
 
-def complain(error: KafkaError) -> None:
-    """Most of what a client reports passes by itself; what does not, stops."""
+def raise_if_permanent(error: KafkaError) -> None:
+    """Raise errors that need action; only log those that the client recovers from by itself."""
     if error.fatal():
         raise ConsumerStopped(
             f"this consumer was shut out of its group ({error.str()}): another process has the same "
@@ -164,7 +164,7 @@ def complain(error: KafkaError) -> None:
         )
     if error.code() == KafkaError._AUTO_OFFSET_RESET:
         raise InputError(
-            f"the next message is not in the topic any more ({error.str()}): it was deleted before "
-            "it was consumed; keep the topic for longer, and choose another group to begin anew"
+            f"the next message is no longer in the topic ({error.str()}): it was deleted before it was "
+            "consumed; increase the topic's retention, and use another group to start over"
         )
-    _LOG.info("the broker's client says: %s", error.str())
+    _LOG.info("the Kafka client reports: %s", error.str())

@@ -1,4 +1,4 @@
-"""The gateway: any stream to the partitions of a Kafka topic, with hot keys spread and moved."""
+"""The gateway: writes any stream to a Kafka topic, with hot keys balanced over its partitions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from evenflow.engine.loop import Metrics
-from evenflow.kafka.gateway_batch import PRODUCER, GatewayProgram, Target
+from evenflow.kafka.gateway_batch import PRODUCER, GatewayProgram
 from evenflow.kafka.gateway_rows import Rows
 from evenflow.kafka.gateway_topics import partitions_of
 from evenflow.model import InputError
@@ -22,37 +22,37 @@ from evenflow.spark.query import StreamingQuery
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-# After every poll Spark asks the broker twice how far the topic reaches; Kafka's own 500 messages a
-# poll are few for that. A task holds no more of them than fit into the bytes of a fetch, which stay
-# Kafka's: an executor keeps what it has fetched for up to 64 partitions.
+# After every poll Spark asks the broker twice for the end of the topic; Kafka's default of 500 messages
+# per poll is too small for that. The bytes per fetch keep Kafka's default and bound the memory of a
+# task: an executor caches fetched data for up to 64 partitions.
 CONSUMER = {"kafka.max.poll.records": "10000"}
 _FIXED = ("kafka.acks", "kafka.enable.idempotence", "kafka.delivery.timeout.ms")
 
 
 @dataclass(frozen=True)
 class Gateway:
-    """Writes a stream to a Kafka topic: hot keys where they balance, all others by hash.
+    """Writes a stream to a Kafka topic: balances hot keys over partitions, and hashes all others.
 
-    Every batch is one pass over its rows by Spark's own expressions and Spark's own Kafka sink; the
-    batch's most frequent keys are counted on the way. After a batch, the policy decides by the counts
-    and the clock; moves are written down with the batch's manifest before the next batch uses them.
+    Every batch is one pass over its rows by Spark's expressions and Kafka sink, which also counts the
+    most frequent keys. After a batch, the policy decides on moves by the counts and the clock; the
+    batch's manifest records them before the next batch uses them.
 
     Guarantee: a key's messages are written in the order of the source, to one partition at a time;
-    every move is announced by markers (`evenflow.ordering`) that come before the batch's messages in
-    every partition. A batch that is run again, after a crash at any moment, writes the same records
-    with the same positions, sets and markers, so that a reader knows what it has seen. A restarted
-    gateway goes on with the hot keys, sizes and message sets that it had.
+    every move is announced by markers (`evenflow.ordering`) that precede the batch's messages in every
+    partition. A batch that is rerun, after a crash at any moment, writes the same records with the same
+    positions, sets and markers, so that readers can drop duplicates. A restarted gateway keeps its hot
+    keys, sizes and message sets.
 
     Parameters:
         bootstrap: the brokers' address.
         topic: to write to. It has as many partitions as the policy.
         policy: which keys are hot, and where they go.
         interval: seconds between two decisions.
-        window: seconds of a counting window; the interval if not given.
+        window: seconds of a counting window; the interval by default.
         gateways: how many gateways share the stream, each with its own checkpoint.
-        index: which of them this is, from 0. It writes the keys that it owns, and no others.
+        index: the number of this gateway, from 0. It writes only the keys that it owns.
         options: of Spark's Kafka sink, such as "kafka.compression.type".
-        clock: tells the time in seconds.
+        clock: returns the time in seconds.
 
     Example:
         >>> gateway = Gateway("localhost:9092", "clicks-balanced", HotKeys(12, threshold=1e-3))
@@ -79,19 +79,24 @@ class Gateway:
         check_whole("the number of gateways", self.gateways, 1)
         if not 0 <= self.index < self.gateways:
             raise InputError(
-                f"the gateway's index is {self.index}, and there are {self.gateways} gateways: give a "
-                f"number from 0 to {self.gateways - 1}, another one to each"
+                f"the gateway's index is {self.index}, but there are {self.gateways} gateways; give "
+                f"each a different number from 0 to {self.gateways - 1}"
             )
         for name in _FIXED:
             if self.options.get(name, PRODUCER[name]) != PRODUCER[name]:
                 raise InputError(
-                    f"{name} is {self.options[name]!r} and must be {PRODUCER[name]!r}, because the "
-                    "order of messages rests on it; leave it out"
+                    f"{name} is {self.options[name]!r} but must be {PRODUCER[name]!r}, because the "
+                    "order of messages depends on it; leave it out"
                 )
 
     @property
     def counting_window(self) -> float:
         return self.interval if self.window is None else self.window
+
+    @property
+    def sink_options(self) -> dict[str, str]:
+        """All options of Spark's Kafka sink."""
+        return {**PRODUCER, **self.options, "kafka.bootstrap.servers": self.bootstrap}
 
     def start(
         self,
@@ -108,9 +113,9 @@ class Gateway:
         """Start the streaming query.
 
         Parameters:
-            df: a stream.
-            checkpoint: the checkpoint location; a gateway that finds one goes on where it ended.
-                Refused if it is another topic's.
+            df: a streaming DataFrame.
+            checkpoint: the checkpoint location, from which a restarted gateway continues. That of
+                another topic is refused.
             rows: which columns are key, value and order.
             every, available_now, name, on_batch, keep: as in `start_checkpointed`.
         """
@@ -121,27 +126,15 @@ class Gateway:
         found = partitions_of(self.bootstrap, self.topic)
         if found != self.policy.partitions:
             raise InputError(
-                f"the topic {self.topic!r} has {found} partitions, and the gateway was given "
-                f"{self.policy.partitions}: give it {found}"
+                f"the topic {self.topic!r} has {found} partitions, but the policy has "
+                f"{self.policy.partitions}; use {found}"
             )
-        target = Target(
-            self.topic,
-            {**PRODUCER, **self.options, "kafka.bootstrap.servers": self.bootstrap},
-            self.policy,
-            self.interval,
-            self.counting_window,
-            self.gateways,
-            self.index,
-            self.clock,
-        )
         name = name or f"gateway to {self.topic}"
         return start_checkpointed(
-            rows.selected(
-                df
-            ),  # here and not in the batch: what is not needed would be copied into it
+            rows.selected(df),  # here, because a batch would copy columns that are not needed
             os.fspath(checkpoint),
             self.identity,
-            lambda _: GatewayProgram(target, rows, name),
+            lambda _: GatewayProgram(self, rows, name),
             partitions=self.policy.partitions,
             every=every,
             available_now=available_now,
@@ -152,7 +145,7 @@ class Gateway:
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What must be the same for a checkpoint to be used: it decides where keys are at home."""
+        """What must be equal for a checkpoint to be reused: it determines the keys' home partitions."""
         return {
             "gateway": {
                 "topic": self.topic,
@@ -177,17 +170,17 @@ def read_topic(
     Parameters:
         spark: a session with Spark's Kafka connector (`artifacts.connector_jars`).
         bootstrap: the brokers' address.
-        topic: whose messages of one key are in one partition; that is what Kafka's own producers do.
-        most: messages in a batch.
-        options: of Spark's Kafka source; they go before ours.
+        topic: each key's messages are in one partition, as Kafka's producers write them.
+        most: the maximum number of messages per batch.
+        options: of Spark's Kafka source; they take precedence over ours.
     """
     settings = {"startingOffsets": "earliest", "includeHeaders": "true"}
     settings |= {**CONSUMER, **(options or {})}
     for refused in ("minPartitions", "maxRecordsPerPartition"):
         if refused in settings:
             raise InputError(
-                f"{refused} would have a topic's partition read by several tasks at once, and a key's "
-                "messages would lose their order; leave it out"
+                f"{refused} would split a topic's partition between tasks, and a key's messages would "
+                "lose their order; leave it out"
             )
     if most is not None:
         settings["maxOffsetsPerTrigger"] = str(most)
@@ -195,7 +188,7 @@ def read_topic(
     return reader.option("subscribe", topic).options(**settings).load()
 
 
-#: How the rows of `read_topic` are to be sent.
+#: The columns and order of `read_topic`.
 TOPIC_ROWS = Rows("key", "value", ("partition", "offset"), "headers", in_order=True)
 
 
@@ -206,11 +199,11 @@ def _check_rows(df: DataFrame, rows: Rows) -> None:
         kind = df.schema[name].dataType.simpleString()
         if kind not in ("string", "binary"):
             raise InputError(
-                f"the {what} column {name!r} is of type {kind}, and Kafka takes text or bytes: "
-                f"cast it by df.withColumn({name!r}, F.col({name!r}).cast('string'))"
+                f"the {what} column {name!r} has type {kind}, but Kafka takes strings or bytes; "
+                f"cast it with df.withColumn({name!r}, F.col({name!r}).cast('string'))"
             )
     if rows.in_order and len(rows.order) != 2:
         raise InputError(
-            f"rows that come in order are told by two columns, their source's number and their place "
-            f"in it; got {', '.join(rows.order) or 'none'}"
+            f"rows that arrive in order need two order columns, the number of a source and the "
+            f"position in it; got {', '.join(rows.order) or 'none'}"
         )

@@ -1,8 +1,8 @@
-"""One batch of the gateway: markers and messages to Kafka, counts on the way, decisions after it."""
+"""One batch of the gateway: write markers and messages to Kafka, count keys, decide moves."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -17,9 +17,8 @@ from evenflow.kafka.gateway_rows import (
     placed,
     with_headers,
 )
-from evenflow.kafka.gateway_state import Counted, GatewayState, Route, advanced
+from evenflow.kafka.gateway_state import Counted, GatewayState, Route, advance
 from evenflow.kafka.gateway_table import Table
-from evenflow.planning.hot_keys import HotKeys
 from evenflow.planning.hot_keys_state import Reason
 from evenflow.state.checkpoint import Checkpoint
 from evenflow.state.manifest import Manifest
@@ -27,11 +26,12 @@ from evenflow.state.manifest import Manifest
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-# Records wait for a broker as long as it takes: one that expired in the midst of a batch, while later
-# ones were written, would be missed by readers, who take a higher position to mean that all lower ones
-# were there. The producer keeps the order of what it sends again only if it is idempotent. A task's
-# records go to all partitions, and without time to gather they leave in many small requests; at its end
-# a task sends whatever is left at once.
+    from evenflow.kafka.gateway import Gateway
+
+# Records never expire: if one did while later ones of the batch were written, readers would miss it,
+# because they take a position to mean that all lower ones were there. Only an idempotent producer keeps
+# the order of retried records. A task's records go to all partitions, and without linger they would
+# leave in many small requests; at its end a task flushes.
 PRODUCER = {
     "kafka.acks": "all",
     "kafka.enable.idempotence": "true",
@@ -41,62 +41,37 @@ PRODUCER = {
     "kafka.batch.size": "131072",
     "kafka.buffer.memory": "67108864",
 }
-# How a batch is run. `foreachBatch` has a session of its own, so that these settings are nobody else's.
+# `foreachBatch` has a session of its own, so these settings affect nothing else.
 _V1_SOURCES = "spark.sql.sources.useV1SourceList"
-_PLAINLY = {
-    "spark.sql.adaptive.enabled": "false",  # there is nothing to adapt, and it plans again
-    "spark.sql.ui.explainMode": "simple",  # each batch's plan is printed for Spark's own displays
+_BATCH_SETTINGS = {
+    "spark.sql.adaptive.enabled": "false",  # there is nothing to adapt, and it would plan again
+    "spark.sql.ui.explainMode": "simple",  # Spark formats each batch's plan for its UI
 }
 
 
 @dataclass(frozen=True)
-class Target:
-    """Where a gateway writes: a topic's partitions, by a policy.
-
-    Parameters:
-        topic: to write to.
-        options: of Spark's Kafka sink.
-        policy: which keys are hot, and where they go.
-        interval: seconds between two decisions.
-        window: seconds of a counting window.
-        gateways: how many gateways share the stream.
-        index: which of them this is.
-        clock: tells the time in seconds.
-    """
-
-    topic: str
-    options: Mapping[str, str]
-    policy: HotKeys
-    interval: float
-    window: float
-    gateways: int
-    index: int
-    clock: Callable[[], float]
-
-
-@dataclass(frozen=True)
 class GatewayProgram:
-    """What the gateway does with each of its batches.
+    """Processes the batches of a gateway.
 
-    Guarantee: run again, a batch writes the same records with the same positions, sets and markers.
+    Guarantee: a batch that is rerun writes the same records with the same positions, sets and markers.
 
     Parameters:
-        target: where messages go.
+        gateway: where messages go.
         rows: which columns are key, value and order.
         name: of the query.
     """
 
-    target: Target
+    gateway: Gateway
     rows: Rows
     name: str | None = None
-    made: dict[str, Any] = field(default_factory=dict)  #: the last batch's table, and of what
+    cache: dict[str, Any] = field(default_factory=dict)  #: the last batch's routes and their table
 
     def run(
         self, checkpoint: Checkpoint, last: Manifest | None, rows: Any, batch: int, steps: Steps
     ) -> Outcome:
-        target, policy = self.target, self.target.policy
+        gateway, policy = self.gateway, self.gateway.policy
         if last is None:
-            state = GatewayState.start(policy, target.clock())
+            state = GatewayState.start(policy, gateway.clock())
         else:
             state = GatewayState.from_json(last.plan, policy)
         writer = writer_number(checkpoint.query)
@@ -105,16 +80,15 @@ class GatewayProgram:
         if moves:
             write_batch(
                 marker_rows(rows.sparkSession, moves, writer, batch, policy.partitions),
-                target.options,
-                target.topic,
+                gateway.sink_options,
+                gateway.topic,
             )
         steps.done("markers")
         before = 0 if last is None else int(last.metrics["rows"])
         counted = self._send(rows, routes, writer, batch, before)
         steps.done("messages")
-        state = advanced(
-            policy, state, counted, target.clock(), target.window, target.interval, batch + 1
-        )
+        now, window = gateway.clock(), gateway.counting_window
+        state = advance(policy, state, counted, now, window, gateway.interval, batch + 1)
         metrics = {
             "batch": batch,
             "rows": counted.total,
@@ -130,51 +104,51 @@ class GatewayProgram:
     def _send(
         self, df: DataFrame, routes: list[Route], writer: int, epoch: int, expected: int
     ) -> Counted:
-        """Write a batch's messages; what was counted of them on the way."""
-        target, policy = self.target, self.target.policy
-        rows = own_rows(Selection.of(df), target.gateways, target.index, policy.seed)
+        """Write a batch's messages; return the counts taken on the way."""
+        gateway, policy = self.gateway, self.gateway.policy
+        rows = own_rows(Selection.of(df), gateway.gateways, gateway.index, policy.seed)
         every = sampling(expected, policy.threshold)
         rows = countable(rows, every)
         table = self._table(df.sparkSession, routes)
         if self.rows.in_order:
             rows = placed(rows, table, policy.partitions, policy.seed)
-            # Last, because Spark copies every row before it observes them. The sink takes what it
-            # knows the name of, and so not the column that was counted.
+            # Last, because Spark copies every row before observing it. The sink takes only columns
+            # whose names it knows, so the column `counted` does no harm.
             sent, seen = observed(with_headers(rows, writer, epoch).df(), policy.threshold, every)
         else:
-            # First: which rows are counted is chance, and that must not go through a shuffle.
+            # First: the random sample must not go through a shuffle, which may be recomputed.
             sent, seen = observed(rows.df(), policy.threshold, every)
             rows = Selection.of(sent.drop("counted"))
             rows = placed(rows, table, policy.partitions, policy.seed)
             sent = in_sequence(rows.df(), policy.partitions, len(self.rows.order))
             sent = with_headers(Selection.of(sent), writer, epoch).df()
-        write_batch(sent, target.options, target.topic)
+        write_batch(sent, gateway.sink_options, gateway.topic)
         return counts(seen, every)
 
     def _table(self, session: SparkSession, routes: list[Route]) -> Table | None:
-        """A table of these routes: the last batch's, if they are the same."""
+        """A table of these routes; the last batch's, if they are the same."""
         if not routes:
             return None
-        if self.made.get("routes") != routes:
-            self.made.update(routes=routes, table=Table.of(session, routes))
-        table: Table = self.made["table"]
+        if self.cache.get("routes") != routes:
+            self.cache.update(routes=routes, table=Table.of(session, routes))
+        table: Table = self.cache["table"]
         return table
 
 
 def write_batch(rows: DataFrame, options: Mapping[str, str], topic: str) -> None:
-    """Write a batch within `foreachBatch` by Spark's own Kafka sink, so that it can be observed."""
+    """Write a batch within `foreachBatch` with Spark's Kafka sink, so that it can be observed."""
     session = rows.sparkSession
-    # Only by its newer interface does Spark's sink let a batch be observed.
+    # Only the sink's version 2 API lets a batch be observed.
     older = session.conf.get(_V1_SOURCES) or ""
     session.conf.set(_V1_SOURCES, ",".join(s for s in older.split(",") if s.strip() != "kafka"))
-    for name, value in _PLAINLY.items():
+    for name, value in _BATCH_SETTINGS.items():
         session.conf.set(name, value)
     rows.write.format("kafka").options(**options, topic=topic).mode("append").save()
 
 
 def writer_number(query: str) -> int:
-    """A gateway's number as a writer, of 40 bits, from its checkpoint's name: a gateway that starts
-    over with another checkpoint, and with batch 0, is another writer to readers.
+    """A gateway's writer number of 40 bits, from its checkpoint's id: a gateway that starts over with a
+    new checkpoint, at batch 0, is another writer to readers.
 
     Example:
         >>> writer_number("00000000ff0000000000000000000000")

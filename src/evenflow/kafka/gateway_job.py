@@ -1,4 +1,4 @@
-"""A whole gateway job, as the command line starts it: source, topic, session, query."""
+"""A gateway job, as the command line starts it: source, topic, session, query."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from evenflow.kafka.gateway import TOPIC_ROWS, Gateway, read_topic
 from evenflow.kafka.gateway_rows import Rows
 from evenflow.kafka.gateway_topics import ensure_topic, partitions_of
 from evenflow.model import InputError
-from evenflow.planning.hot_keys import HotKeys
 from evenflow.spark.columns import check_columns
 from evenflow.spark.file_job import explained, input_format
 from evenflow.spark.query import StreamingQuery
@@ -19,23 +18,23 @@ from evenflow.spark.query import StreamingQuery
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_PATIENCE = 30.0  # seconds for the batch in progress
-_PLACE_IN_FILES = ("file_modification_time", "file_path", "row_index")
+_STOP_TIMEOUT = 30.0  # seconds for the current batch
+_FILE_ORDER = ("file_modification_time", "file_path", "row_index")
 
 
 @dataclass(frozen=True)
 class GatewayJob:
-    """What is read, and where it is written.
+    """The source and the target of a gateway.
 
     Parameters:
         source: a topic, or a directory of Parquet, JSON or CSV files.
         bootstrap: the broker's address.
-        topic: to write to; made if it is not there and `partitions` is given.
+        topic: to write to; created if it does not exist and `partitions` is given.
         partitions: of that topic.
         key, value: columns of files; without `value`, the whole row as JSON.
-        order: columns of files by which rows are ordered; without them, Parquet files are read one
-            after the other, by age.
-        most: messages, or files, in a batch.
+        order: columns that order the rows of files; by default, Parquet files are read in the order of
+            their modification times.
+        most: the maximum number of messages, or files, per batch.
     """
 
     source: str
@@ -55,16 +54,16 @@ class GatewayJob:
         given = {"--key": self.key, "--value": self.value, "--order": self.order}
         if self.from_files and self.key is None:
             raise InputError(
-                f"{self.source} is a directory of files; say which column is the --key"
+                f"{self.source} is a directory of files; set the key column with --key"
             )
         if not self.from_files and any(given.values()):
             named = next(option for option, value in given.items() if value)
-            raise InputError(f"{named} is for files, and {self.source!r} is a topic; leave it out")
+            raise InputError(f"{named} is for files, but {self.source!r} is a topic; leave it out")
         if self.source == self.topic:
             raise InputError(f"the gateway cannot read and write the same topic, {self.topic!r}")
 
-    def ready(self) -> int:
-        """The number of partitions of the topic, which is there from now on."""
+    def prepare(self) -> int:
+        """Check the source and create the topic if needed; return its number of partitions."""
         if not self.from_files:
             partitions_of(self.bootstrap, self.source)
         return ensure_topic(self.bootstrap, self.topic, self.partitions)
@@ -96,8 +95,8 @@ class GatewayJob:
         kind = input_format(Path(self.source)).lower()
         if kind != "parquet" and not self.order:
             raise InputError(
-                f"{self.source} has {kind.upper()} files, whose rows have no numbers; say by which "
-                "column they are ordered, with --order"
+                f"{self.source} has {kind.upper()} files, whose rows have no order; set the columns "
+                "that order them with --order"
             )
         options = {"header": "true"} if kind == "csv" else {}
         schema = spark.read.format(kind).options(**options).load(self.source).schema
@@ -110,18 +109,18 @@ class GatewayJob:
         check_columns(df, named, self.source)
         value = F.to_json(F.struct("*")) if self.value is None else F.col(f"`{self.value}`")
         places = [F.col(f"`{name}`") for name in self.order] or [
-            F.col(f"_metadata.{name}") for name in _PLACE_IN_FILES
+            F.col(f"_metadata.{name}") for name in _FILE_ORDER
         ]
         rows = df.select(
-            _text_or_bytes(df, self.key).alias("key"),
-            (value if self.value is None else _text_or_bytes(df, self.value)).alias("value"),
+            _string_or_bytes(df, self.key).alias("key"),
+            (value if self.value is None else _string_or_bytes(df, self.value)).alias("value"),
             *(place.alias(f"place{i}") for i, place in enumerate(places)),
         )
         return rows, Rows("key", "value", tuple(f"place{i}" for i in range(len(places))))
 
 
 def connected_session(master: str | None, settings: Mapping[str, Any]) -> Any:
-    """A context manager: a session with Spark's Kafka connector."""
+    """A context manager for a session with Spark's Kafka connector."""
     from evenflow.kafka.artifacts import connector_jars
     from evenflow.spark.session import running_session
 
@@ -129,51 +128,23 @@ def connected_session(master: str | None, settings: Mapping[str, Any]) -> Any:
     return running_session(master, "evenflow gateway", **{"spark.jars": jars, **settings})
 
 
-def stopped(query: StreamingQuery) -> bool:
-    """Stop a query after its batch; whether it did, within the time of Spark's `stopTimeout`.
+def stop_query(query: StreamingQuery) -> bool:
+    """Stop a query after its current batch; return whether that succeeded.
 
-    A batch that waits for a broker may never end: after a while it is cut, and run again by the next
-    start.
+    A batch that waits for a broker may never end: it is interrupted after a timeout, and the next start
+    reruns it.
     """
     from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
     from pyspark.errors import PySparkException
 
     try:
-        query.stop(timeout=_PATIENCE)
+        query.stop(timeout=_STOP_TIMEOUT)
     except (PySparkException, Py4JJavaError):
         return False
     return True
 
 
-def make_gateway(
-    job: GatewayJob,
-    partitions: int,
-    *,
-    threshold: float,
-    interval: float,
-    window: float | None,
-    gateways: int,
-    index: int,
-    seed: int,
-    cooling: float,
-    least: int,
-    options: Mapping[str, str],
-) -> Gateway:
-    """The gateway of a job, once it is known how many partitions there are."""
-    policy = HotKeys(
-        partitions,
-        threshold=threshold,
-        least=least,
-        cooling=cooling,
-        window_seconds=interval if window is None else window,
-        seed=seed,
-    )
-    return Gateway(
-        job.bootstrap, job.topic, policy, interval, window, gateways, index, dict(options)
-    )
-
-
-def _text_or_bytes(df: DataFrame, name: str) -> Any:
+def _string_or_bytes(df: DataFrame, name: str) -> Any:
     column = df[f"`{name}`"]
     kind = df.schema[name].dataType.simpleString()
     return column if kind in ("string", "binary") else column.cast("string")

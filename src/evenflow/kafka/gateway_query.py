@@ -1,4 +1,4 @@
-"""What is computed of a batch's rows, as one query that Spark is given as a whole."""
+"""All computation on a batch's rows, built as one SQL query."""
 
 from __future__ import annotations
 
@@ -13,16 +13,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Selection:
-    """A query over rows that grows step by step, as text.
+    """A SQL query over rows, built step by step.
 
-    Each DataFrame on the way would be analysed by Spark by itself, in every batch. Its names are all
-    our own: what a user has named is renamed before. Numbers may be cast to bytes, which Spark's ANSI
-    mode refuses.
+    Spark would analyse each intermediate DataFrame separately, in every batch. All names are our own:
+    users' columns are renamed before. Numbers may be cast to bytes, which Spark's ANSI mode refuses.
 
     Parameters:
-        frames: what the text names in braces: `rows`, and whatever steps have joined.
-        columns: of the answer.
-        source: the text, as it stands behind `from`.
+        frames: the DataFrames that the query names in braces: `rows`, and those of `naming`.
+        columns: of the result.
+        source: the text after `from`.
     """
 
     frames: Mapping[str, DataFrame]
@@ -39,7 +38,7 @@ class Selection:
         return self.frames["rows"].sparkSession
 
     def select(self, kept: Iterable[str], **more: str) -> Selection:
-        """Some of the columns, and more by their expressions."""
+        """Keep these columns, and add others by their expressions."""
         kept = tuple(kept)
         chosen = [f"`{name}`" for name in kept]
         chosen += [f"{expression} as `{name}`" for name, expression in more.items()]
@@ -47,23 +46,23 @@ class Selection:
         return Selection(self.frames, (*kept, *more), source)
 
     def where(self, condition: str) -> Selection:
-        """The rows of which it is true."""
+        """Keep the rows that meet the condition."""
         source = f"(select * from {self.source} where {condition})"
         return Selection(self.frames, self.columns, source)
 
     def naming(self, **frames: DataFrame) -> Selection:
-        """The same, with names for its expressions: `{table}` of `naming(table=…)`."""
+        """Add DataFrames that expressions may name: `{table}` after `naming(table=…)`."""
         return Selection({**self.frames, **frames}, self.columns, self.source)
 
     def df(self) -> DataFrame:
-        """The answer."""
+        """The result."""
         with _without_ansi(self.session):
             return self.session.sql(f"select * from {self.source}", args=None, **self.frames)
 
 
 @contextmanager
 def _without_ansi(session: SparkSession) -> Iterator[None]:
-    """Without ANSI mode, which counts when an expression is put into a DataFrame."""
+    """Turn ANSI mode off; it matters when an expression becomes part of a DataFrame."""
     ansi = session.conf.get("spark.sql.ansi.enabled") or "true"
     session.conf.set("spark.sql.ansi.enabled", "false")
     try:

@@ -1,6 +1,6 @@
-"""The rows of a batch on their way to Kafka: partition and headers, by Spark's own expressions.
+"""Partition and headers of a batch's rows, computed by Spark's own expressions.
 
-No row visits Python. The bytes are those of `evenflow.ordering.headers`; tests compare them.
+No row passes through Python. The bytes are those of `evenflow.ordering.headers`; tests compare them.
 """
 
 from __future__ import annotations
@@ -24,28 +24,28 @@ from evenflow.spark.native_routing import fingerprint_column, owner_sql
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-LANE_BITS = 24  #: of a writer's number: which source within the gateway
+LANE_BITS = 24  #: of a writer's number: the source within the gateway
 MARKERS = 0  #: the lane of markers
-SORTED = 1  #: the lane of rows that the gateway has sorted
+SORTED = 1  #: the lane of rows that the gateway sorts
 
-# Sets the hash that chooses the gateway apart from the one that chooses partitions.
+# Makes the hash that chooses the gateway independent of the one that chooses partitions.
 _LEVEL_1 = 0x5EED
-# Whether a header is of an earlier gateway or consumer.
+# Whether a header was written by an earlier gateway or consumer.
 _OURS = f"one.key = '{POSITION}' or startswith(one.key, '{POSITION}-')"
 _ROW_OF_TASK = (1 << 33) - 1  # the part of `monotonically_increasing_id` that counts a task's rows
 
 
 @dataclass(frozen=True)
 class Rows:
-    """What of a DataFrame is to be sent, and in which order.
+    """Which columns of a DataFrame to send, and in which order.
 
     Parameters:
-        key, value: columns, of text or bytes.
+        key, value: columns of strings or bytes.
         order: columns by which a key's rows are ordered.
-        headers: a column of headers to send along, as Spark's Kafka source has it; None for none.
-        in_order: the rows come in that order as they are. The first of the two order columns is then a
-            small number that names a source, each read by one task from front to back; the second is
-            a number that grows. So it is with a Kafka topic's `partition` and `offset`.
+        headers: a column of headers to forward, as Spark's Kafka source has it; None for none.
+        in_order: the rows already arrive in that order. The first of the two order columns is then the
+            small number of a source, which one task reads from front to back; the second is an
+            increasing number. A Kafka topic's `partition` and `offset` are such columns.
     """
 
     key: str = "key"
@@ -55,7 +55,7 @@ class Rows:
     in_order: bool = False
 
     def selected(self, df: DataFrame) -> DataFrame:
-        """Only what is needed, under names of our own, and the fingerprints of the keys."""
+        """The needed columns under our own names, and the fingerprints of the keys."""
         from pyspark.sql import functions as F
 
         def column(name: str) -> Column:
@@ -74,35 +74,35 @@ class Rows:
             chosen.append((column(lane).cast("bigint") + F.lit(SORTED + 1)).alias("lane"))
             number = column(sequence).cast("bigint")
             chosen.append(number.alias("sequence"))
-            # By chance, for samples. Of `rand`, a stream's every batch has another one, in new code.
+            # Random bits for sampling. `rand` gets a new seed, and so new code, in every batch.
             chosen.append(F.xxhash64(number).alias("chance"))
         else:
             chosen += [column(name).alias(f"order{i}") for i, name in enumerate(self.order)]
         rows = df.select(*chosen)
         if self.headers is not None:
-            # Here, because `filter` keeps Spark from compiling all that stands beside it into one loop;
-            # as text, because Python would name `one` anew in every query, and the code with it.
+            # In a step of its own, because Spark does not compile `filter` and what stands beside it
+            # into one loop; as text, because Python would rename `one`, and the code, in every query.
             rows = rows.withColumn("headers", F.expr(f"filter(headers, one -> not ({_OURS}))"))
         return rows
 
 
 def _bytes(column: Column) -> Column:
-    """Text or bytes, as Spark's text, which may be any bytes: what Spark reads of a row as bytes it
-    copies, and text it does not."""
+    """Strings or bytes as a Spark string, which may hold any bytes: Spark copies a row's bytes when it
+    reads them, but not its strings."""
     return column.cast("binary").cast("string")
 
 
 def own_rows(rows: Selection, gateways: int, index: int, seed: int) -> Selection:
-    """The rows whose keys this gateway owns: level 1 routing, with another seed."""
+    """The rows whose keys this gateway owns, by a hash with another seed."""
     if gateways == 1:
         return rows
     return rows.where(f"{owner_sql('fingerprint', gateways, seed ^ _LEVEL_1)} = {index}")
 
 
 def placed(rows: Selection, table: Table | None, partitions: int, seed: int) -> Selection:
-    """The rows with `partition` and `set`: by the table where it has the key, else by hash.
+    """Add `partition` and `set`: from the table if it has the key, else by hash.
 
-    Rows without a key have no order, and go to all partitions in turn.
+    Rows without a key have no order, and are spread over all partitions.
     """
     columns = [name for name in rows.columns if name != "fingerprint"]
     anywhere = "sequence" if "sequence" in columns else "xxhash64(value)"
@@ -116,10 +116,10 @@ def placed(rows: Selection, table: Table | None, partitions: int, seed: int) -> 
 
 
 def in_sequence(rows: DataFrame, partitions: int, orders: int) -> DataFrame:
-    """Placed rows, brought to one task per partition and sorted, with their numbers as `sequence`.
+    """Shuffle placed rows to one task per partition, sort them, and number them as `sequence`.
 
-    The order is total, so that a batch that is run again has every row at its place again: rows that
-    `order` does not tell apart are sorted by their content.
+    The order is total, so that a batch that is rerun has every row at the same position: rows that
+    `order` does not distinguish are sorted by content.
     """
     from pyspark.sql import functions as F
 
@@ -131,8 +131,8 @@ def in_sequence(rows: DataFrame, partitions: int, orders: int) -> DataFrame:
 
 
 def with_headers(rows: Selection, writer: int, epoch: int) -> Selection:
-    """What Spark's sink is given: key, value, partition, headers; and the column `counted`, if any."""
-    # Bytes, and not numbers, which would be compiled in: so all gateways share their code.
+    """The columns for Spark's sink: key, value, partition, headers; and `counted`, if there is one."""
+    # Bytes rather than numbers, which would be compiled in: so all gateways share their code.
     sender = bytes([VERSION, MESSAGE]) + writer.to_bytes(8 - LANE_BITS // 8, "big")
     lane = f"substring(binary(lane), {9 - LANE_BITS // 8}, {LANE_BITS // 8})"
     during = struct.pack(">Q", epoch)
@@ -150,7 +150,7 @@ def with_headers(rows: Selection, writer: int, epoch: int) -> Selection:
 def marker_rows(
     session: SparkSession, moves: Sequence[KeyMove], writer: int, epoch: int, partitions: int
 ) -> DataFrame:
-    """The markers of a batch's moves, in the order in which one task must write them."""
+    """The markers of a batch's moves, in one task, in the order to write them."""
     from pyspark.sql import functions as F
 
     both = batch_markers(
@@ -176,22 +176,10 @@ def marker_rows(
 
 
 def lane_of(writer: int, lane: int) -> int:
-    """The number that records of one source of a gateway carry as their writer.
+    """The writer number of records from one source of a gateway.
 
     Example:
         >>> lane_of(3, 2) - lane_of(3, 1)
         1
     """
     return (writer << LANE_BITS) + lane
-
-
-__all__ = [
-    "LANE_BITS",
-    "Rows",
-    "in_sequence",
-    "lane_of",
-    "marker_rows",
-    "own_rows",
-    "placed",
-    "with_headers",
-]

@@ -1,4 +1,4 @@
-"""What a gateway remembers from batch to batch, and what it makes of a batch's counts."""
+"""A gateway's state between batches, and how a batch's counts change it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ I32 = npt.NDArray[np.int32]
 
 
 class Counted(NamedTuple):
-    """What one batch has shown: its most frequent keys, and how many messages it had in all."""
+    """The counts of a batch: its most frequent keys, and its number of messages."""
 
     keys: Sequence[bytes]
     counts: Sequence[int]
@@ -32,7 +32,7 @@ class Counted(NamedTuple):
 
 
 class Route(NamedTuple):
-    """Where one tracked key is, and its message set."""
+    """The partition of a tracked key, and its message set."""
 
     key: bytes
     partition: int
@@ -40,7 +40,7 @@ class Route(NamedTuple):
 
 
 class KeyMove(NamedTuple):
-    """One key that moves at the beginning of a batch."""
+    """A key that moves at the beginning of a batch."""
 
     key: bytes
     source: int
@@ -51,15 +51,15 @@ class KeyMove(NamedTuple):
 
 @dataclass(frozen=True)
 class GatewayState:
-    """All that a gateway keeps between two batches.
+    """The state of a gateway between two batches.
 
     Parameters:
-        hot: hot keys, where they are, their sizes, and the counts of the window under way.
-        names: fingerprint → key, of the keys that are hot or counted.
-        sets: fingerprint → message set, of the hot keys that have moved.
-        window_began: when the counting window under way began, in seconds.
-        decided: when best fit was last asked.
-        moves: that the next batch begins with.
+        hot: hot keys, their partitions and sizes, and the counts of the current window.
+        names: fingerprint → key, of hot and counted keys.
+        sets: fingerprint → message set, of hot keys that have moved.
+        window_began: when the current counting window began, in seconds.
+        decided: the time of the last decision by best fit.
+        moves: with which the next batch begins.
     """
 
     hot: HotKeysState
@@ -75,20 +75,20 @@ class GatewayState:
         return cls(policy.start(), {}, {}, now, now)
 
     def routes(self) -> list[Route]:
-        """The tracked keys that have moved. The others are at home, as by hash."""
+        """The tracked keys that have moved. All others are in their home partition, by hash."""
         pairs = zip(self.hot.keys.tolist(), self.hot.partition.tolist(), strict=True)
         return [Route(self.names[k], p, self.sets[k]) for k, p in pairs if k in self.sets]
 
     def to_json(self, policy: HotKeys) -> dict[str, Any]:
-        """As plain JSON. Arrays are packed."""
+        """As JSON values, with compressed arrays."""
         arrays = {
-            name: [array.dtype.str, _packed(array.tobytes())]
+            name: [array.dtype.str, _compress(array.tobytes())]
             for name, array in policy.to_arrays(self.hot).items()
         }
         names = {str(k): base64.b64encode(name).decode() for k, name in self.names.items()}
         return {
             "arrays": arrays,
-            "names": _packed(json.dumps(names, sort_keys=True).encode()),
+            "names": _compress(json.dumps(names, sort_keys=True).encode()),
             "sets": {str(k): s for k, s in self.sets.items()},
             "window_began": self.window_began,
             "decided": self.decided,
@@ -97,7 +97,7 @@ class GatewayState:
 
     @classmethod
     def from_json(cls, plain: Mapping[str, Any], policy: HotKeys) -> GatewayState:
-        """From what `to_json` has made."""
+        """The inverse of `to_json`."""
         arrays = {
             name: np.frombuffer(_unpacked(text), dtype).copy()
             for name, (dtype, text) in plain["arrays"].items()
@@ -113,7 +113,7 @@ class GatewayState:
         )
 
 
-def advanced(
+def advance(
     policy: HotKeys,
     state: GatewayState,
     counted: Counted,
@@ -128,9 +128,9 @@ def advanced(
 
     Parameters:
         policy: which keys are hot, and where they go.
-        state: before the batch. It is used up.
-        counted: what the batch has shown.
-        now: the time in seconds; at most a decision and a window end in it.
+        state: before the batch; consumed by this call.
+        counted: the batch's counts.
+        now: the time in seconds; at most one decision and one window end at it.
         window: seconds of a counting window.
         interval: seconds between two decisions.
         epoch: the number of the next batch, which numbers message sets.
@@ -140,21 +140,21 @@ def advanced(
     counts = np.array(counted.counts, np.int64)
     hot = policy.count(state.hot, keys, counts, max(0, counted.total - int(counts.sum())))
     moves, window_began, decided = NO_MOVES, state.window_began, state.decided
-    if _over(now, window_began, window):
+    if _is_over(now, window_began, window):
         hot, moves = policy.detect(hot)
         window_began = now
     else:
         hot, moves = policy.detect_early(hot)
-    if _over(now, decided, interval):
+    if _is_over(now, decided, interval):
         hot, fitted = policy.decide(hot)
         moves, decided = joined(moves, fitted), now
-    return _moved(
+    return _with_moves(
         GatewayState(hot, names, state.sets, window_began, decided), at_once(moves), epoch
     )
 
 
-def _moved(state: GatewayState, moves: Moves, epoch: int) -> GatewayState:
-    """With the moves written out, new message sets, and without what need not be remembered."""
+def _with_moves(state: GatewayState, moves: Moves, epoch: int) -> GatewayState:
+    """The state with these moves and their message sets, without keys that need not be kept."""
     columns = (moves.keys, moves.source, moves.target, moves.reason)
     listed = tuple(
         KeyMove(state.names[key], source, target, state.sets.get(key, 0), reason)
@@ -169,12 +169,12 @@ def _moved(state: GatewayState, moves: Moves, epoch: int) -> GatewayState:
     return GatewayState(state.hot, names, sets, state.window_began, state.decided, listed)
 
 
-def _over(now: float, began: float, seconds: float) -> bool:
-    # A clock that was set back must not stop decisions for as long.
+def _is_over(now: float, began: float, seconds: float) -> bool:
+    # A clock that was set back must not delay decisions.
     return now - began >= seconds or now < began
 
 
-def _packed(content: bytes) -> str:
+def _compress(content: bytes) -> str:
     return base64.b64encode(zlib.compress(content, 1)).decode()
 
 

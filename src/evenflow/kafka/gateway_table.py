@@ -1,6 +1,6 @@
-"""The keys that are away from home, as one table that Spark's compiled code looks into.
+"""The keys that have moved, as a hash table that Spark's compiled code reads.
 
-A broadcast join would do the same in a job of its own before each batch, and take longer for each row.
+A broadcast join would need a job of its own before each batch, and take longer per row.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Table:
-    """Tells of a key whether it is in the table, and where it goes.
+    """Looks up whether a key is in the table, and its route.
 
     Parameters:
         seed: of the hash.
-        places: of the table.
+        places: slots of the table.
         buckets: of the hash.
-        rows: one, of two arrays. Expressions take them by subqueries, so that Spark neither writes
-            their content into the code that it compiles nor prints it with every plan.
+        rows: one row of two arrays. Expressions read them through subqueries, so that Spark neither
+            compiles their content into its code nor prints it with every plan.
     """
 
     seed: int
@@ -39,24 +39,24 @@ class Table:
 
     @classmethod
     def of(cls, session: SparkSession, routes: Sequence[Route]) -> Table:
-        """A table of routes whose fingerprints are all different."""
+        """A table of routes with distinct fingerprints."""
         hashed = perfect_hash(fingerprint(pa.array([route.key for route in routes], pa.binary())))
         entries: list[dict[str, Any] | None] = [None] * hashed.places
         for route, place in zip(routes, hashed.place.tolist(), strict=True):
             entries[place] = {"key": route.key, "partition": route.partition, "set": route.set}
         entry = pa.struct({"key": pa.binary(), "partition": pa.int32(), "set": pa.int64()})
-        told = pa.table(
+        arrays = pa.table(
             {
                 "shifts": pa.array([hashed.shift], pa.list_(pa.int32())),
                 "entries": pa.array([entries], pa.list_(entry)),
             }
         )
-        rows = session.createDataFrame(told).selectExpr("shifts", f"cast(entries as {_ENTRIES})")
+        rows = session.createDataFrame(arrays).selectExpr("shifts", f"cast(entries as {_ENTRIES})")
         return cls(hashed.seed, hashed.places, len(hashed.shift), rows)
 
     def found(self, rows: Selection) -> Selection:
-        """The rows with one more column `entry`, which has the `partition` and the `set` of their
-        `key`, and is null where the table does not have it. The rows have a `fingerprint`, too."""
+        """Add a column `entry` with the `partition` and `set` of each `key`, null if the table does not
+        have it. The rows have a column `fingerprint`."""
         columns = rows.columns
         bucket = f"int(shiftrightunsigned(word, {65 - self.buckets.bit_length()}))"
         shift = f"get((select shifts from {{table}}), {bucket})"

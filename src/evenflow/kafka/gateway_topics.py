@@ -1,4 +1,4 @@
-"""Topics, before a gateway starts: are they there, and with how many partitions."""
+"""Checks and creates topics before a gateway starts."""
 
 from __future__ import annotations
 
@@ -9,45 +9,41 @@ from typing import Any
 from evenflow.model import InputError
 from evenflow.model.validation import check_whole
 
-_PATIENCE = 15.0  # seconds that a broker may take to answer
-_SOON = 2.0  # seconds after which a topic that was just made is known to a broker
+_TIMEOUT = 15.0  # seconds that a broker may take to answer
+_PROPAGATION = 2.0  # seconds until a new topic is known to a broker
 
 
 def partitions_of(bootstrap: str, topic: str) -> int:
-    """How many partitions a topic has; an `InputError` where there is no such topic, or no broker."""
+    """The number of partitions of a topic; an `InputError` if there is no such topic, or no broker."""
     found = _partitions(_admin(bootstrap), bootstrap, topic)
     if found is None:
-        raise InputError(
-            f"the broker at {bootstrap} has no topic {topic!r}; make it first, or say how many "
-            "partitions it is to have"
-        )
+        raise InputError(f"the broker at {bootstrap} has no topic {topic!r}; create it first")
     return found
 
 
-def ensure_topic(bootstrap: str, topic: str, partitions: int | None, replicas: int = 1) -> int:
-    """How many partitions a topic has; made with so many if it is not there.
+def ensure_topic(bootstrap: str, topic: str, partitions: int | None) -> int:
+    """The number of partitions of a topic, which is created if it does not exist.
 
     Parameters:
         bootstrap: the brokers' address.
         topic: its name.
-        partitions: that it has, or is to have; None for whatever it has.
-        replicas: of a topic that is made.
+        partitions: the number it must have; None for any number, of an existing topic.
     """
     admin = _admin(bootstrap)
     found = _partitions(admin, bootstrap, topic)
     if found is None and partitions is not None:
         check_whole("the number of partitions", partitions, 1)
-        _make(admin, topic, partitions, replicas)
+        _create(admin, topic, partitions)
         return partitions
     if found is None:
         raise InputError(
-            f"the broker at {bootstrap} has no topic {topic!r}; say how many partitions it is to have, "
-            "and it will be made"
+            f"the broker at {bootstrap} has no topic {topic!r}; "
+            "give its number of partitions to create it"
         )
     if partitions is not None and partitions != found:
         raise InputError(
-            f"the topic {topic!r} has {found} partitions, not {partitions}; leave the number out, or "
-            "write to another topic"
+            f"the topic {topic!r} has {found} partitions, not {partitions}; omit the number, or write "
+            "to another topic"
         )
     return found
 
@@ -57,22 +53,22 @@ def _admin(bootstrap: str) -> Any:
         from confluent_kafka.admin import AdminClient
     except ImportError:
         raise InputError(
-            "confluent-kafka is needed for this and is not installed; pip install 'evenflow[kafka]'"
+            "confluent-kafka is not installed; install it with: pip install 'evenflow[kafka]'"
         ) from None
     _check_reachable(bootstrap)
-    # Its own complaints about a broker that is not there are said here, in a line.
+    # No log of its own: errors are reported here, in one line.
     return AdminClient({"bootstrap.servers": bootstrap, "log_level": 0, "client.id": "evenflow"})
 
 
 def _check_reachable(bootstrap: str) -> None:
-    """Refuse addresses at which nobody listens, without the patience that a slow broker gets."""
+    """Refuse addresses where nothing listens at once, without the timeout of a slow broker."""
     reasons = []
     for address in bootstrap.split(","):
         host, _, port = address.strip().rpartition(":")
         if not host or not port.isdigit():
-            raise InputError(f"a broker's address is HOST:PORT, got {address.strip()!r}")
+            raise InputError(f"a broker's address has the form HOST:PORT, got {address.strip()!r}")
         try:
-            socket.create_connection((host.strip("[]"), int(port)), timeout=_PATIENCE).close()
+            socket.create_connection((host.strip("[]"), int(port)), timeout=_TIMEOUT).close()
             return
         except (OSError, OverflowError) as error:
             reasons.append(str(error))
@@ -81,18 +77,18 @@ def _check_reachable(bootstrap: str) -> None:
 
 def _no_broker(bootstrap: str, reason: str) -> InputError:
     return InputError(
-        f"no Kafka broker answers at {bootstrap} ({reason}); is the address right? `evenflow kafka "
-        "up` starts one on this machine"
+        f"no Kafka broker answers at {bootstrap} ({reason}); check the address, or start a broker on "
+        "this machine with `evenflow kafka up`"
     )
 
 
 def _partitions(admin: Any, bootstrap: str, topic: str) -> int | None:
     from confluent_kafka import KafkaException
 
-    end = time.monotonic() + _SOON
+    end = time.monotonic() + _PROPAGATION
     while True:
         try:
-            known = admin.list_topics(timeout=_PATIENCE).topics
+            known = admin.list_topics(timeout=_TIMEOUT).topics
         except KafkaException as error:
             raise _no_broker(bootstrap, error.args[0].str()) from None
         if topic in known and known[topic].partitions:
@@ -102,12 +98,12 @@ def _partitions(admin: Any, bootstrap: str, topic: str) -> int | None:
         time.sleep(0.1)
 
 
-def _make(admin: Any, topic: str, partitions: int, replicas: int) -> None:
+def _create(admin: Any, topic: str, partitions: int) -> None:
     from confluent_kafka import KafkaException
     from confluent_kafka.admin import NewTopic
 
-    made = admin.create_topics([NewTopic(topic, partitions, replicas)])[topic]
+    created = admin.create_topics([NewTopic(topic, partitions, 1)])[topic]
     try:
-        made.result(_PATIENCE)
+        created.result(_TIMEOUT)
     except KafkaException as error:
-        raise InputError(f"the topic {topic!r} cannot be made: {error.args[0].str()}") from None
+        raise InputError(f"the topic {topic!r} cannot be created: {error.args[0].str()}") from None

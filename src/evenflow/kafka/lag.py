@@ -1,4 +1,4 @@
-"""How far a group is behind: in messages, and in seconds."""
+"""The lag of a consumer group, in messages and in seconds."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from confluent_kafka.admin import AdminClient
 from evenflow.kafka.consumer_topics import end_offsets, first_offsets, partition_count
 from evenflow.model import InputError
 
-_SECONDS = 30.0
+_TIMEOUT = 30.0
 
-# What a broker says of a group while it is being started.
+# A broker's answers about a group while it starts.
 _NOT_YET = (
     KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
     KafkaError.COORDINATOR_NOT_AVAILABLE,
@@ -23,10 +23,11 @@ _NOT_YET = (
 
 
 class PartitionLag(NamedTuple):
-    """What a group has not committed of one partition.
+    """The lag of a group in one partition.
 
-    messages: how many records. seconds: the age of the oldest of them, 0 if there is none; None if it
-    has no time or could not be read. offset: the next one, None if the group has committed nothing.
+    messages: the records that are not committed. seconds: the age of the oldest one, 0 if there is
+    none, None if it has no timestamp or could not be read. offset: the next one, None if the group has
+    committed nothing.
     """
 
     partition: int
@@ -37,13 +38,13 @@ class PartitionLag(NamedTuple):
 
 
 class LagReader:
-    """Asks a broker how far a group is behind, any number of times.
+    """Reads the lag of a group, any number of times.
 
     Parameters:
         bootstrap: the broker's address.
-        topic: what is read.
-        group: by whom; any group of Kafka's.
-        clock: seconds since 1970, to compare with the messages' times.
+        topic: the topic that the group reads.
+        group: any Kafka consumer group.
+        clock: seconds since 1970, to compare with the messages' timestamps.
     """
 
     def __init__(
@@ -53,7 +54,7 @@ class LagReader:
         self._topic, self._clock = topic, clock
         count = partition_count(AdminClient(self._client), topic)
         self._partitions = list(range(count))
-        # It never joins the group; it only asks and reads.
+        # It never joins the group.
         self._reader = Consumer(
             {
                 **self._client,
@@ -66,7 +67,7 @@ class LagReader:
         )
 
     def read(self) -> list[PartitionLag]:
-        """One line a partition."""
+        """The lag of each partition."""
         ends = end_offsets(self._client, self._topic, self._partitions)
         starts = first_offsets(self._client, self._topic, self._partitions)
         places = [TopicPartition(self._topic, partition) for partition in self._partitions]
@@ -92,24 +93,24 @@ class LagReader:
         return found
 
     def close(self) -> None:
-        """Gives its connections back."""
+        """Close the connections."""
         self._reader.close()
 
     def _committed(self, places: list[TopicPartition]) -> list[TopicPartition]:
-        deadline = time.monotonic() + _SECONDS
+        deadline = time.monotonic() + _TIMEOUT
         while True:
             try:
-                answers: list[TopicPartition] = self._reader.committed(places, timeout=_SECONDS)
+                answers: list[TopicPartition] = self._reader.committed(places, timeout=_TIMEOUT)
                 return answers
             except KafkaException as error:
                 if error.args[0].code() not in _NOT_YET or time.monotonic() > deadline:
                     raise InputError(
-                        f"the broker does not tell the group's offsets: {error}"
+                        f"the broker does not return the group's offsets: {error}"
                     ) from error
             time.sleep(0.05)
 
     def _times(self, partitions: list[int], nexts: dict[int, int]) -> dict[int, float]:
-        """When the next record of each partition was written, in seconds since 1970."""
+        """The timestamp of the next record of each partition, in seconds since 1970."""
         found: dict[int, float] = {}
         if not partitions:
             return found

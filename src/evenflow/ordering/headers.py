@@ -202,9 +202,12 @@ def unpack_column(headers: pa.ListArray | pa.ChunkedArray) -> HeaderColumns:
     known = np.zeros(n, np.bool_)
     known[at] = True
     columns = HeaderColumns(
-        known,
-        np.zeros(n, np.uint8),
-        *(np.zeros(n, np.uint64) for _ in range(4)),
+        known=known,
+        kind=np.zeros(n, np.uint8),
+        writer=np.zeros(n, np.uint64),
+        epoch=np.zeros(n, np.uint64),
+        sequence=np.zeros(n, np.uint64),
+        set=np.zeros(n, np.uint64),
         other=np.full(n, NO_PARTITION, np.int32),
         previous=np.zeros(n, np.uint64),
     )
