@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from evenflow.grouping.protocol import I32, U64, Scheme
+from evenflow.grouping.protocol import I32, I64, U64, Scheme
 from evenflow.kernels.jit import inlined, kernel
 from evenflow.model import InputError, Workers
 from evenflow.model.validation import check_not_negative, check_positive
