@@ -27,10 +27,6 @@ HOW_TO_READ_QUEUES = (
 _MOST_ROWS = 24
 
 
-def _tiny(value: float) -> str:
-    return f"{value:.1e}"
-
-
 def _times(value: float | None) -> str:
     """A ratio; a dash if the stream was too short for one."""
     return "–" if value is None else f"{value:.3f}" if value < 10 else f"{value:.1f}"
@@ -43,11 +39,9 @@ def _short(value: float | None) -> str:
     return f"{value:,.0f}" if value >= 1_000 else f"{value:.3g}"
 
 
-def _whole(value: float) -> str:
-    return f"{value:,.0f}"
+_tiny, _ratio, _whole = "{:.1e}".format, "{:.3f}".format, "{:,.0f}".format
 
-
-#: heading → (field, how it is written)
+#: heading → (field, format)
 _Columns = Mapping[str, tuple[str, Callable[[Any], str]]]
 
 _ROUTING: _Columns = {
@@ -66,9 +60,9 @@ _QUEUES: _Columns = {
     "max": ("latency_max", _short),
     "queue\nmax": ("queue_max", _whole),
     "queue\nmean": ("queue_mean", _short),
-    "utilisation\nmax": ("utilisation_max", "{:.3f}".format),
-    "min": ("utilisation_min", "{:.3f}".format),
-    "through-\nput": ("throughput", "{:.3f}".format),
+    "utilisation\nmax": ("utilisation_max", _ratio),
+    "min": ("utilisation_min", _ratio),
+    "through-\nput": ("throughput", _ratio),
     "moves": ("moves", _whole),
 }
 _SLOTS: _Columns = {
@@ -76,10 +70,10 @@ _SLOTS: _Columns = {
     "queue\nmin": ("queue_min", _whole),
     "latency\nmax": ("latency_max", _short),
     "latency\nmin": ("latency_min", _short),
-    "utilisation\nmax": ("utilisation_max", "{:.3f}".format),
-    "min": ("utilisation_min", "{:.3f}".format),
-    "imbalance": ("imbalance", "{:.3f}".format),
-    "through-\nput": ("throughput", "{:.3f}".format),
+    "utilisation\nmax": ("utilisation_max", _ratio),
+    "min": ("utilisation_min", _ratio),
+    "imbalance": ("imbalance", _ratio),
+    "through-\nput": ("throughput", _ratio),
     "moves": ("moves", _whole),
 }
 
