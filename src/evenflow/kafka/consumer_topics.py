@@ -58,13 +58,19 @@ def make_group_topics(admin: AdminClient, topics: GroupTopics, output: str | Non
 
 def partition_count(admin: AdminClient, topic: str) -> int:
     """The number of partitions of a topic."""
+    found = find_partitions(admin, topic)
+    if found is None:
+        raise InputError(f"there is no topic {topic!r} on this broker; create it first")
+    return found
+
+
+def find_partitions(admin: AdminClient, topic: str) -> int | None:
+    """The number of partitions of a topic that may just have been created; None if there is none."""
     deadline = time.monotonic() + _PROPAGATION
     while True:
         found = _count(admin, topic)
-        if found is not None:
+        if found is not None or time.monotonic() > deadline:
             return found
-        if time.monotonic() > deadline:
-            raise InputError(f"there is no topic {topic!r} on this broker; create it first")
         time.sleep(0.1)
 
 

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import socket
-import time
 from typing import Any
 
 from evenflow.model import InputError
 from evenflow.model.validation import check_whole
 
 _TIMEOUT = 15.0  # seconds that a broker may take to answer
-_PROPAGATION = 2.0  # seconds until a new topic is known to a broker
 
 
 def partitions_of(bootstrap: str, topic: str) -> int:
     """The number of partitions of a topic; an `InputError` if there is no such topic, or no broker."""
-    found = _partitions(_admin(bootstrap), bootstrap, topic)
+    _, found = _find(bootstrap, topic)
     if found is None:
         raise InputError(f"the broker at {bootstrap} has no topic {topic!r}; create it first")
     return found
@@ -29,8 +27,7 @@ def ensure_topic(bootstrap: str, topic: str, partitions: int | None) -> int:
         topic: its name.
         partitions: the number it must have; None for any number, of an existing topic.
     """
-    admin = _admin(bootstrap)
-    found = _partitions(admin, bootstrap, topic)
+    admin, found = _find(bootstrap, topic)
     if found is None and partitions is not None:
         check_whole("the number of partitions", partitions, 1)
         _create(admin, topic, partitions)
@@ -48,16 +45,21 @@ def ensure_topic(bootstrap: str, topic: str, partitions: int | None) -> int:
     return found
 
 
-def _admin(bootstrap: str) -> Any:
+def _find(bootstrap: str, topic: str) -> tuple[Any, int | None]:
+    """A client, and the number of partitions of a topic, None if it does not exist."""
     try:
         from confluent_kafka.admin import AdminClient
+
+        from evenflow.kafka.consumer_topics import find_partitions
     except ImportError:
         raise InputError(
             "confluent-kafka is not installed; install it with: pip install 'evenflow[kafka]'"
         ) from None
     _check_reachable(bootstrap)
     # No log of its own: errors are reported here, in one line.
-    return AdminClient({"bootstrap.servers": bootstrap, "log_level": 0, "client.id": "evenflow"})
+    settings = {"bootstrap.servers": bootstrap, "log_level": 0, "client.id": "evenflow"}
+    admin = AdminClient(settings)
+    return admin, find_partitions(admin, topic)
 
 
 def _check_reachable(bootstrap: str) -> None:
@@ -72,30 +74,10 @@ def _check_reachable(bootstrap: str) -> None:
             return
         except (OSError, OverflowError) as error:
             reasons.append(str(error))
-    raise _no_broker(bootstrap, reasons[-1])
-
-
-def _no_broker(bootstrap: str, reason: str) -> InputError:
-    return InputError(
-        f"no Kafka broker answers at {bootstrap} ({reason}); check the address, or start a broker on "
-        "this machine with `evenflow kafka up`"
+    raise InputError(
+        f"no Kafka broker answers at {bootstrap} ({reasons[-1]}); check the address, or start a broker "
+        "on this machine with `evenflow kafka up`"
     )
-
-
-def _partitions(admin: Any, bootstrap: str, topic: str) -> int | None:
-    from confluent_kafka import KafkaException
-
-    end = time.monotonic() + _PROPAGATION
-    while True:
-        try:
-            known = admin.list_topics(timeout=_TIMEOUT).topics
-        except KafkaException as error:
-            raise _no_broker(bootstrap, error.args[0].str()) from None
-        if topic in known and known[topic].partitions:
-            return len(known[topic].partitions)
-        if time.monotonic() > end:
-            return None
-        time.sleep(0.1)
 
 
 def _create(admin: Any, topic: str, partitions: int) -> None:
