@@ -131,4 +131,6 @@ def test_spark_that_does_not_start_is_a_problem(monkeypatch):
 @pytest.mark.spark
 def test_a_job_of_the_engines_shape_runs(spark):
     check = requirements.spark_job()
-    assert check == Check("Spark", "ok", f"{spark.version} starts; eight rows met their workers")
+    assert check == Check(
+        "Spark", "ok", f"{spark.version} starts; eight rows reached their partitions"
+    )

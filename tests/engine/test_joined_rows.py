@@ -173,7 +173,7 @@ def test_joins_that_make_no_sense_are_refused():
         IntervalJoin(SELF.times, -1, SELF.left, SELF.right)
     with pytest.raises(ef.InputError, match=r"two columns 'left_ts'.*prefixes"):
         IntervalJoin(SELF.times, 1, SELF.left, SELF.left)
-    with pytest.raises(ef.InputError, match="where takes a function"):
+    with pytest.raises(ef.InputError, match="where must be a function"):
         IntervalJoin(SELF.times, 1, SELF.left, SELF.right, where="left_v < right_v")
     assert not JoinedRows(SELF).mergeable
     assert one_sided(5, 1).signature() == one_sided(5, 9).signature()

@@ -368,6 +368,7 @@ KINDS = {"c1": "counted", "t1": "totals", "c2": "counted"}
 
 @pytest.mark.spark
 @pytest.mark.slow
+@pytest.mark.long
 def test_a_fleet_survives_the_death_of_a_node_and_of_the_coordinator(tmp_path):
     """Real processes: a query is moved, a node and the coordinator are killed, a node is stopped for a
     while (not dead, only slow); in the end every query has put out what was sent, exactly once."""

@@ -290,6 +290,7 @@ def test_a_consumer_that_is_not_in_its_group_commits_nothing(topic):
     topic.assert_right()
 
 
+@pytest.mark.long
 def test_kills_rebalances_and_random_moves(broker):
     figures = run_trial(
         Run(

@@ -192,6 +192,7 @@ def test_a_restarted_gateway_goes_on_with_what_it_had(spark, broker, tmp_path):
 
 @pytest.mark.spark
 @pytest.mark.slow
+@pytest.mark.long
 def test_each_gateway_writes_the_keys_that_it_owns_and_no_others(spark, broker, source, tmp_path):
     topic, messages = source
     target = new_topic(broker, PARTITIONS)
@@ -321,6 +322,7 @@ query.awaitTermination()
 
 @pytest.mark.spark
 @pytest.mark.slow
+@pytest.mark.long
 def test_a_killed_gateway_continues_with_the_same_positions(spark, broker, source, tmp_path):
     topic, messages = source
     target, checkpoint = new_topic(broker, PARTITIONS), tmp_path / "ckpt"

@@ -64,12 +64,12 @@ TOOLS = {"tool": Tool, "registered": Registered}
 
 
 def test_a_file_adds_an_algorithm(package):
-    assert discover("tools", package) == {}
+    assert discover("tools", package.__name__) == {}
     add_file(package, "saw.py", MODULE.format(name="saw"))
     add_file(
         package, "axe.py", MODULE.format(name="axe") + "\nfrom shelf.saw import Found as Saw\n"
     )
-    found = discover("tools", package)
+    found = discover("tools", package.__name__)
     assert list(found) == ["axe", "saw"]
     assert found["saw"].__module__ == "shelf.saw"
 
@@ -81,14 +81,14 @@ def test_another_package_registers_an_algorithm(package, monkeypatch):
 
     groups = {"shelf": [Point(Registered), Point(Inherits)]}
     monkeypatch.setattr(discovery, "entry_points", lambda group: groups[group])
-    assert discover("tools", package) == {"registered": Registered}
+    assert discover("tools", package.__name__) == {"registered": Registered}
 
 
 def test_two_of_one_name_are_refused(package):
     add_file(package, "saw.py", MODULE.format(name="saw"))
     add_file(package, "axe.py", MODULE.format(name="saw"))
     with pytest.raises(InputError, match=r"two tools are called 'saw': shelf.axe and shelf.saw"):
-        discover("tools", package)
+        discover("tools", package.__name__)
 
 
 def test_a_catalogue_finds_gets_and_makes_what_has_the_right_base(package):

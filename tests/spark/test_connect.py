@@ -5,6 +5,7 @@ import pytest
 pytestmark = pytest.mark.spark
 
 
+@pytest.mark.long
 def test_tasks_are_workers_over_connect(connect):
     printed = connect("""
         from evenflow.spark.session import check_session
@@ -32,6 +33,7 @@ def test_tasks_are_workers_over_connect(connect):
     assert printed == "[(0, 34), (1, 33), (2, 33), (3, 0)]\n"
 
 
+@pytest.mark.long
 def test_foreach_batch_over_connect(connect, tmp_path):
     # The function runs in a process of the server's: it has nothing of this one but what it reads.
     printed = connect(f"""

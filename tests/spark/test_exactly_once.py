@@ -30,6 +30,8 @@ from evenflow_lab.checking.exactly_once.stream import (
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
+_MANY = int(os.environ.get("EVENFLOW_KILLS", "8"))
+
 
 class Place:
     """Input, checkpoint and output of one query."""
@@ -61,16 +63,17 @@ def place(tmp_path):
 # --- drivers -------------------------------------------------------------------------------------
 
 
-def test_a_killed_driver_loses_nothing_and_does_nothing_twice(tmp_path):
+@pytest.mark.parametrize("kills", [2, pytest.param(_MANY, marks=pytest.mark.long)])
+def test_a_killed_driver_loses_nothing_and_does_nothing_twice(tmp_path, kills):
     """At every moment of a batch and at random ones; each driver has another scheme and other
     partitions than the one before, and keys move between them. `EVENFLOW_KILLS` says how many times."""
-    kills = int(os.environ.get("EVENFLOW_KILLS", "8"))
     schemes = ("table", "auto", "d-choices", "table", "key")
     told = run_and_kill(tmp_path, kills, schemes, seed=kills, say=print)
     assert told.kills.total() == kills
-    assert told.moved > 0
-    assert told.planned > 0
-    assert len(told.kills) >= min(kills, 6)
+    if kills >= 8:
+        assert told.moved > 0
+        assert told.planned > 0
+        assert len(told.kills) >= 6
 
 
 def test_a_second_driver_is_refused_until_the_first_is_dead(spark, place):
@@ -89,6 +92,7 @@ def test_a_second_driver_is_refused_until_the_first_is_dead(spark, place):
 # --- executors and tasks -------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_a_killed_executor_changes_nothing(place, tmp_path, monkeypatch):
     monkeypatch.setenv("SPARK_HOME", str(_spark_home(tmp_path)))
     add_files(place.files, 0, 5, seed=3)
@@ -122,6 +126,7 @@ def _spark_home(tmp_path):
     return home
 
 
+@pytest.mark.long
 def test_a_failing_task_changes_nothing(place, tmp_path):
     """Tasks fail in their first attempt, some before and some after they have written their state."""
     marks = tmp_path / "marks"
@@ -136,6 +141,7 @@ def test_a_failing_task_changes_nothing(place, tmp_path):
     assert len(list((place.evenflow / "segments").glob("*.seg"))) > len(counted)
 
 
+@pytest.mark.long
 def test_lost_shuffle_blocks_change_nothing(place, tmp_path):
     """Spark's own injection: of every shuffle the first task's rows are lost, after one task has read
     them, and made again. If they were not the same, Spark would give up in the last stage."""
@@ -264,6 +270,7 @@ def test_a_flipped_byte_in_a_segment_stops_the_query_and_is_named(spark, place):
     assert place.check() == 3
 
 
+@pytest.mark.long
 def test_a_read_only_checkpoint_stops_the_query_which_then_resumes(spark, place):
     add_files(place.files, 0, 1, seed=9)
     place.run(spark)
@@ -288,6 +295,7 @@ def _as_anybody():
     ctypes.CDLL(None).prctl(drop_from_bounding_set, dac_override, 0, 0, 0)
 
 
+@pytest.mark.long
 def test_a_full_disk_stops_the_query_which_then_resumes(spark, place):
     """No file may grow beyond a megabyte, which the state does and a batch's rows do not."""
     add_files(place.files, 0, 6, seed=10, rows=8000, keys=100_000)

@@ -163,6 +163,7 @@ def run_without_java(tmp_path: Path, script: str) -> str:
 
 
 @pytest.mark.spark
+@pytest.mark.long
 def test_spark_runs_on_the_java_of_the_extra_with_workers_preloaded(spark, tmp_path):
     # Where the extra is not installed, the Java that the tests run on stands in for its runtime:
     # the launcher is the same.

@@ -195,7 +195,16 @@ def all_rows(seed, n):
     return table.append_column("day_is_even", pa.array(even))
 
 
-@pytest.mark.parametrize("scheme", [*ALL, "auto"])
+# Of the others, one of each kind: by hash, by a table, split. `make test-slow` takes them all.
+_STREAMED = [
+    scheme
+    if scheme in ("d-choices", "key", "table")
+    else pytest.param(scheme, marks=pytest.mark.long)
+    for scheme in (*ALL, "auto")
+]
+
+
+@pytest.mark.parametrize("scheme", _STREAMED)
 def test_stream_gives_the_same_answer_as_all_at_once(spark, tmp_path, scheme):
     """Every operator, under every scheme, in 20 micro-batches; what Spark itself can compute is
     compared with Spark, everything with the operator on the whole table."""

@@ -14,7 +14,6 @@ from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
 from inspect import getmembers, isclass
-from types import ModuleType
 from typing import Any, Generic, TypeVar, cast
 
 from evenflow.model.errors import InputError
@@ -33,6 +32,7 @@ class Catalogue(Generic[T]):
         kind: the name in messages, "grouping scheme".
         package: the package whose modules are searched, "evenflow.grouping".
         base: consider only subclasses of this; None for every class with a `name`.
+        registered: consider only what other distributions have registered; no module is imported.
         plural: of `kind`; with an s if not given.
 
     Example:
@@ -46,6 +46,7 @@ class Catalogue(Generic[T]):
     package: str
     base: type[Any] | None = None
     plural: str = ""
+    registered: bool = False
 
     def all(self) -> dict[str, type[T]]:
         """Name → class of every algorithm of this kind, by name."""
@@ -63,11 +64,11 @@ class Catalogue(Generic[T]):
 @cache
 def _found(catalogue: Catalogue[Any]) -> dict[str, type[Any]]:
     plural = catalogue.plural or f"{catalogue.kind}s"
-    found = discover(plural, import_module(catalogue.package))
+    found = discover(plural, catalogue.package, catalogue.registered)
     return {n: c for n, c in found.items() if not catalogue.base or issubclass(c, catalogue.base)}
 
 
-def discover(kinds: str, package: ModuleType) -> dict[str, type[Any]]:
+def discover(kinds: str, package: str, registered: bool = False) -> dict[str, type[Any]]:
     """Name → class of everything of a kind, sorted by name.
 
     Finds classes with a `name` that are defined in a module of `package` or registered by another
@@ -76,13 +77,15 @@ def discover(kinds: str, package: ModuleType) -> dict[str, type[Any]]:
 
     Parameters:
         kinds: their name in messages, "grouping schemes".
-        package: the imported package whose modules are searched.
+        package: the package whose modules are searched.
+        registered: leave the modules alone.
     """
     classes: list[type[Any]] = []
-    for module_info in pkgutil.iter_modules(package.__path__):
-        module = import_module(f"{package.__name__}.{module_info.name}")
+    path = [] if registered else import_module(package).__path__
+    for module_info in pkgutil.iter_modules(path):
+        module = import_module(f"{package}.{module_info.name}")
         classes += [c for _, c in getmembers(module, isclass) if c.__module__ == module.__name__]
-    classes += [point.load() for point in entry_points(group=package.__name__)]
+    classes += [point.load() for point in entry_points(group=package)]
     found: dict[str, type[Any]] = {}
     for candidate in classes:
         name = candidate.__dict__.get("name")

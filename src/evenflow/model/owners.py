@@ -103,18 +103,18 @@ class Owners:
 
     Example:
         >>> import numpy as np
-        >>> place = Owners.from_json({"workers": 10, "seed": 0, "table": {"8": 2}})
+        >>> place = Owners.from_json({"partitions": 10, "seed": 0, "table": {"8": 2}})
         >>> place(np.array([7, 8], np.uint64)).tolist()
         [8, 2]
     """
 
-    workers: int
+    partitions: int
     seed: int = 0
     table: Mapping[int, int] = field(default_factory=dict)
     buckets: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
-        check_whole("the number of workers", self.workers, 1)
+        check_whole("the number of partitions", self.partitions, 1)
 
     @classmethod
     def of(cls, plan: Plan) -> Owners:
@@ -124,7 +124,7 @@ class Owners:
     def homes(self, fingerprints: U64) -> I32:
         """The owners by hash alone."""
         if not self.buckets:
-            return owner_of(fingerprints, self.workers, self.seed)
+            return owner_of(fingerprints, self.partitions, self.seed)
         dealt = np.array(self.buckets, np.int32)
         homes: I32 = dealt[owner_of(fingerprints, len(dealt), self.seed)]
         return homes
@@ -142,17 +142,17 @@ class Owners:
     def to_json(self) -> dict[str, Any]:
         """As plain JSON, with keys as strings."""
         table = {str(fingerprint): owner for fingerprint, owner in self.table.items()}
-        plain = {"workers": self.workers, "seed": self.seed, "table": table}
+        plain = {"partitions": self.partitions, "seed": self.seed, "table": table}
         return {**plain, "buckets": list(self.buckets)} if self.buckets else plain
 
     @classmethod
     def from_json(cls, plain: Mapping[str, Any]) -> Owners:
         """From the result of `to_json`. Unknown fields are rejected: ignoring them would misplace
         keys."""
-        if set(plain) - {"buckets"} != {"workers", "seed", "table"}:
+        if set(plain) - {"buckets"} != {"partitions", "seed", "table"}:
             raise InputError(
-                f"a placement has workers, seed and table, got {', '.join(sorted(plain))}; read this "
+                f"owners have partitions, seed and table, got {', '.join(sorted(plain))}; read this "
                 "checkpoint with the version of evenflow that wrote it"
             )
         table = {int(fingerprint): owner for fingerprint, owner in plain["table"].items()}
-        return cls(plain["workers"], plain["seed"], table, tuple(plain.get("buckets", ())))
+        return cls(plain["partitions"], plain["seed"], table, tuple(plain.get("buckets", ())))

@@ -42,7 +42,7 @@ def choose(mergeable: bool, workers: int, hot: KeyCounts, current: str = "key") 
         'key'
     """
     if workers == 1:
-        return Choice("key", "one worker: nothing to balance")
+        return Choice("key", "one partition: nothing to balance")
     if not hot.total:
         return Choice(current, "nothing is known of the keys yet")
     counts = np.sort(np.array(list(hot.counts.values()), np.float64))[::-1]
@@ -51,7 +51,9 @@ def choose(mergeable: bool, workers: int, hot: KeyCounts, current: str = "key") 
     # The fullest worker under key grouping: the hottest key, and an even part of the rest.
     fullest = workers * hottest + (1 - hottest)
     times = hottest * workers
-    finding = f"the hottest key has {hottest:.1%} of the rows, {times:.1f} times a worker's share"
+    finding = (
+        f"the hottest key has {hottest:.1%} of the rows, {times:.1f} times a partition's share"
+    )
     if not mergeable:
         whole = "the operator has no merge, so keys cannot be split"
         return Choice("table", f"{finding}; {whole}, but moved")
@@ -60,5 +62,5 @@ def choose(mergeable: bool, workers: int, hot: KeyCounts, current: str = "key") 
         return Choice("key", f"{finding}: key grouping is even enough, and the cheapest")
     two = 2.0 * (1 + HYSTERESIS if current == "partial-key" else 1 - HYSTERESIS)
     if times <= two:
-        return Choice("partial-key", f"{finding}: two workers for each key are enough")
-    return Choice("d-choices", f"{finding}: hot keys need more than two workers")
+        return Choice("partial-key", f"{finding}: two partitions per key are enough")
+    return Choice("d-choices", f"{finding}: hot keys need more than two partitions")

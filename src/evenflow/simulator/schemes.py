@@ -5,7 +5,7 @@ from __future__ import annotations
 from evenflow.grouping import GroupingScheme, make
 from evenflow.model.discovery import Catalogue
 
-_SIMULATED = Catalogue[GroupingScheme]("grouping scheme", "evenflow.simulator")
+_SIMULATED = Catalogue[GroupingScheme]("grouping scheme", "evenflow.simulator", registered=True)
 
 
 def make_scheme(spec: str) -> GroupingScheme:

@@ -1,8 +1,6 @@
 """`evenflow bench spark`, with sizes that only show that it runs."""
 
 import json
-import subprocess
-import sys
 
 import pyarrow as pa
 import pytest
@@ -65,6 +63,7 @@ TINY = [
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.parametrize(("measurement", "figures", "goals"), TINY, ids=lambda v: str(v)[:12])
+@pytest.mark.long
 def test_every_measurement_runs_and_tells_figures_and_goals(
     spark, tmp_path, measurement, figures, goals
 ):
@@ -98,67 +97,3 @@ def test_an_unknown_measurement_is_refused_with_a_hint():
     assert chosen([]) == list(MEASUREMENTS)
     with pytest.raises(InputError, match="did you mean 'overhead'"):
         chosen(["overheat"])
-
-
-WORK = """
-import pickle, sys
-import pyarrow as pa
-work = pickle.loads(bytes.fromhex(sys.argv[1]))
-worker = pa.array([0], pa.int32())
-rows = pa.record_batch({"__evenflow_worker": worker, "__fingerprint": [5], "k": ["a"]})
-assert next(work(iter([rows]))).num_rows == 1
-print("numba" in sys.modules)
-"""
-
-
-def test_work_tasks_start_without_the_compiler():
-    """A worker that does not route must not import numba, which takes longer than many a batch."""
-    import pickle
-
-    import pyarrow as pa
-
-    from evenflow.engine.job import Job
-    from evenflow.engine.work import OwnerWork, SplitWork
-    from evenflow.model.owners import Owners
-    from evenflow.operators import Aggregates, count
-
-    job = Job(("k",), pa.schema([("k", pa.string())]), Aggregates(n=count()), None, 2)
-    for work in (SplitWork(job, Owners(2)), OwnerWork(job, False)):
-        done = subprocess.run(
-            [sys.executable, "-c", WORK, pickle.dumps(work).hex()], capture_output=True, text=True
-        )
-        assert done.stdout.strip() == "False", done.stderr
-
-
-def test_work_tasks_are_sent_no_scheme(monkeypatch):
-    """Unpickling a scheme would import the compiler."""
-    import pyarrow as pa
-
-    from evenflow.engine.job import Job
-    from evenflow.engine.plans import first_plan
-    from evenflow.grouping import make
-    from evenflow.operators import Aggregates, count
-    from evenflow.spark import control_loop
-
-    sent = []
-
-    class Frame:
-        """Stands in for a DataFrame; remembers the functions of `mapInArrow`."""
-
-        columns = ("k",)
-
-        def __getitem__(self, name):
-            return name
-
-        def __getattr__(self, name):
-            return lambda *arguments, **named: self
-
-        def mapInArrow(self, function, schema):
-            sent.append(function)
-            return self
-
-    monkeypatch.setattr(control_loop, "_shuffled", lambda rows, *rest: rows)
-    job = Job(("k",), pa.schema([("k", pa.string())]), Aggregates(n=count()), make("d-choices"), 2)
-    control_loop.worked(Frame(), job, first_plan(job), make("d-choices"), 0, None)
-    assert len(sent) == 2
-    assert all(function.job.scheme is None for function in sent)

@@ -23,6 +23,7 @@ def example():
     del sys.modules["tpch_q5"]
 
 
+@pytest.mark.long
 def test_q5_over_sliding_windows_is_sparks_own(spark, tmp_path, example):
     streams = example.make_streams(tmp_path, scale=0.002, intervals=4)
     found = example.run_continuously(spark, streams, tmp_path, partitions=3)

@@ -53,6 +53,7 @@ def test_when_start_returns_it_takes_messages(broker):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_what_was_acknowledged_is_there_again_after_kill_and_restart(tmp_path):
     from evenflow_lab.checking.broker import Broker
 

@@ -19,7 +19,8 @@ from evenflow_lab.experiments.declaration import paper_folders
 # The parts of both packages that take part in a run.
 _LAYERS = {
     evenflow: (
-        "model", "kernels", "sketches", "grouping", "metrics", "planning", "placement", "simulator",
+        "model", "kernels", "sketches", "grouping", "metrics", "operators", "planning", "placement",
+        "storage", "state", "engine", "simulator", "ordering",
     ),
     evenflow_lab: ("experiments", "literal", "rivals", "simulators", "workloads"),
 }  # fmt: skip

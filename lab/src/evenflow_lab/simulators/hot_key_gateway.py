@@ -61,7 +61,7 @@ class Smalops(Scheme):
     Example:
         >>> import numpy as np
         >>> scheme, out = Smalops(window=1_000, interval=1_000), np.empty(3_000, np.int32)
-        >>> state = scheme.start(2)
+        >>> state = scheme.start(2, seed=1)
         >>> scheme.route(state, np.arange(3_000, dtype=np.uint64) % 5, out)
         >>> scheme.describe(state)["hot_keys"], scheme.describe(state)["moves"] > 0
         (5, True)

@@ -181,7 +181,7 @@ def simulate_log(
         >>> from evenflow_lab.workloads import Smalops as Stream
         >>> stream = Stream(messages=200_000, keys=100_000, shift=0)
         >>> log = PartitionedLog(partitions=5, rate=10_000, service=4e-4)
-        >>> hashed, moved = (simulate_log(name, stream, log) for name in
+        >>> hashed, moved = (simulate_log(name, stream, log, seed=3) for name in
         ...     ("key", "smalops:window=10000,interval=10000,threshold=0.001"))
         >>> moved.percentiles[99] < 0.5 * hashed.percentiles[99]
         True
