@@ -5,11 +5,12 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 
 import pytest
 
-from evenflow.storage import PosixStorage
+from evenflow.storage import PosixStorage, posix
 from evenflow.storage.durable import write_whole
 
 
@@ -136,3 +137,24 @@ def test_a_range_is_read_on_until_it_is_whole(storage, monkeypatch):
     storage.put("x", [content])
     monkeypatch.setattr(os, "pread", lambda fd, n, at: real(fd, min(n, 7), at))
     assert storage.read_ranges("x", [(3, 200), (0, 300)]) == [content[3:200], content]
+
+
+def test_a_lock_that_several_threads_release_is_released_once(tmp_path, monkeypatch):
+    """A descriptor that is closed twice may be somebody else's file the second time."""
+    closed, close = [], os.close
+
+    def slow_close(descriptor):
+        closed.append(descriptor)
+        time.sleep(0.01)
+        close(descriptor)
+
+    for _ in range(20):
+        lock = PosixStorage(str(tmp_path)).lock("lock", "me")
+        with monkeypatch.context() as patched:
+            patched.setattr(posix.os, "close", slow_close)
+            threads = [threading.Thread(target=lock.release) for _ in range(4)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+    assert len(closed) == 20

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -20,12 +21,14 @@ class PosixLock:
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor: int | None = descriptor
+        self._guard = threading.Lock()
 
     def release(self) -> None:
-        """Let others in. A second call does nothing."""
-        if self._descriptor is not None:
-            os.close(self._descriptor)
-            self._descriptor = None
+        """Let others in. A second call does nothing, from whichever thread it comes."""
+        with self._guard:  # closed twice, the second time it might be somebody else's file
+            descriptor, self._descriptor = self._descriptor, None
+        if descriptor is not None:
+            os.close(descriptor)
 
 
 @dataclass(frozen=True)
