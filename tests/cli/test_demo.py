@@ -223,6 +223,7 @@ def test_demo_refuses_in_one_line_before_spark_starts(arguments, tmp_path, capsy
 
 
 @pytest.mark.spark
+@pytest.mark.long
 def test_demo_runs_twice_draws_and_gives_the_right_answer(spark, tmp_path, capsys):
     small = ["--partitions", "2", "--messages", "400", "--batches", "2", "--service", "0.1"]
     assert main(["demo", "--out", str(tmp_path / "a"), *small, "-g", "d-choices", "--json"]) == 0

@@ -39,6 +39,7 @@ def test_examples_run_in_order_and_print_what_stands_below_them(spark, tmp_path,
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page", list(WITH_KAFKA), ids=lambda page: page.name)
+@pytest.mark.long
 def test_examples_with_kafka_run(spark, broker, tmp_path, page):
     topics = {"clicks-balanced": 12, "orders-balanced": 12, "clicks": 3, "counted": 3}
     made = {name: new_topic(broker, partitions) for name, partitions in topics.items()}

@@ -175,7 +175,7 @@ class Truth:
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_stream_killed_at_a_storage_call_ends_at_the_oracle(kind):
     """At calls spread over the whole stream; `make test-slow` tries every one."""
-    _kill(kind, every=61)
+    _kill(kind, every=97)
 
 
 @pytest.mark.slow

@@ -247,6 +247,7 @@ def test_a_full_buffer_stops_reading_until_a_done_comes(topic):
     topic.assert_right()
 
 
+@pytest.mark.long
 def test_a_broker_that_is_killed_and_comes_back(topic, broker):
     consumer = OrderedConsumer(topic.config(session_timeout=6), CountPerKey())
     for i in range(6):

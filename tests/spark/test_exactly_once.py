@@ -63,7 +63,7 @@ def place(tmp_path):
 # --- drivers -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kills", [2, pytest.param(_MANY, marks=pytest.mark.long)])
+@pytest.mark.parametrize("kills", [1, pytest.param(_MANY, marks=pytest.mark.long)])
 def test_a_killed_driver_loses_nothing_and_does_nothing_twice(tmp_path, kills):
     """At every moment of a batch and at random ones; each driver has another scheme and other
     partitions than the one before, and keys move between them. `EVENFLOW_KILLS` says how many times."""
@@ -76,6 +76,7 @@ def test_a_killed_driver_loses_nothing_and_does_nothing_twice(tmp_path, kills):
         assert len(told.kills) >= 6
 
 
+@pytest.mark.long
 def test_a_second_driver_is_refused_until_the_first_is_dead(spark, place):
     add_files(place.files, 0, 2, seed=2)
     with Driver(*place.here, "--forever") as driver:

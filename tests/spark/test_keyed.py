@@ -92,7 +92,16 @@ def spark_answer(df, key):
     )
 
 
-@pytest.mark.parametrize("scheme", [*ALL, "auto"])
+# One of each kind: by hash, by a table, split. `make test-slow` takes all others.
+_SCHEMES = [
+    scheme
+    if scheme in ("d-choices", "key", "table")
+    else pytest.param(scheme, marks=pytest.mark.long)
+    for scheme in (*ALL, "auto")
+]
+
+
+@pytest.mark.parametrize("scheme", _SCHEMES)
 def test_batch_gives_the_same_answer_as_spark(spark, scheme):
     df = in_spark(spark, rows_of(1)).cache()
     for key in (["word"], ["number", "word"], ["rare"]):
@@ -195,16 +204,7 @@ def all_rows(seed, n):
     return table.append_column("day_is_even", pa.array(even))
 
 
-# Of the others, one of each kind: by hash, by a table, split. `make test-slow` takes them all.
-_STREAMED = [
-    scheme
-    if scheme in ("d-choices", "key", "table")
-    else pytest.param(scheme, marks=pytest.mark.long)
-    for scheme in (*ALL, "auto")
-]
-
-
-@pytest.mark.parametrize("scheme", _STREAMED)
+@pytest.mark.parametrize("scheme", _SCHEMES)
 def test_stream_gives_the_same_answer_as_all_at_once(spark, tmp_path, scheme):
     """Every operator, under every scheme, in 20 micro-batches; what Spark itself can compute is
     compared with Spark, everything with the operator on the whole table."""
@@ -390,6 +390,7 @@ def test_two_queries_cannot_share_a_checkpoint(spark, tmp_path):
         start(result, tmp_path / "ckpt")
 
 
+@pytest.mark.long
 def test_auto_says_which_scheme_and_why_and_changes_its_mind(spark, tmp_path):
     even = pa.table({"k": list(range(1000))})
     skewed = pa.table({"k": [7] * 900 + list(range(100))})

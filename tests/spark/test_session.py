@@ -20,6 +20,7 @@ except ef.InputError as error:
 """
 
 
+@pytest.mark.long
 def test_a_session_whose_tasks_run_under_another_python_is_refused_in_one_line(tmp_path):
     """A program started as `.venv/bin/python program.py`, with the environment not activated."""
     other = tmp_path / "python3"
