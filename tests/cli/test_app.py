@@ -414,3 +414,13 @@ def test_closing_the_pipe_early_is_no_crash():
     )
     assert done.stdout == "["
     assert "Traceback" not in done.stderr
+
+
+def test_compare_without_matplotlib_shows_its_table_and_says_how_to_get_a_picture(
+    tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setattr("evenflow.report.find_spec", lambda name: None)
+    assert main(["compare", "--messages", "20000", "--out", str(tmp_path)]) == 0
+    shown = capsys.readouterr().out
+    assert "d-choices" in shown
+    assert "evenflow[report]" in shown.replace("\n", " ")

@@ -41,15 +41,16 @@ def compare(
         key=lambda pair: (round(pair[1].worst_window or 0, 1), pair[1].replication),
     )
 
+    from evenflow.report import NO_PICTURE, drawn
     from evenflow.report.comparison import draw_comparison
 
-    picture = draw_comparison(dict(ordered), out / "compare.png")
+    picture = drawn(lambda: draw_comparison(dict(ordered), out / "compare.png"))
     if as_json:
         print_json(
             {
                 "results": [result.to_dict() for _, result in ordered],
                 "left_out": left_out,
-                "picture": str(picture),
+                "picture": picture and str(picture),
             }
         )
         return
@@ -70,4 +71,4 @@ def compare(
         "busy even while the hot keys change; among equals, the one that needs the least memory "
         "comes first.",
     )
-    say(console, f"Picture: {picture}", "bold")
+    say(console, f"Picture: {picture}" if picture else NO_PICTURE, "bold")

@@ -63,13 +63,14 @@ def demo(
     with batches_view(quiet=as_json) as view, tempfile.TemporaryDirectory() as folder:
         runs, agree = _run(view, Path(folder), stream, grouping, partitions, service / 1000)
 
+    from evenflow.report import drawn
     from evenflow.report.demonstration import draw_runs
 
     title = (
         f"{messages:,} messages, {zipf:g}-Zipf keys, hot keys change half-way; {partitions} "
         f"partitions, {service:g} ms per message"
     )
-    picture = draw_runs(runs, out / "demo.png", title, stream.changes_at)
+    picture = drawn(lambda: draw_runs(runs, out / "demo.png", title, stream.changes_at))
     if as_json:
         print_json(
             {
@@ -83,7 +84,7 @@ def demo(
                 "runs": [run.to_dict() for run in runs],
                 "settled": settled.to_dict() if (settled := runs[1].settled()) else None,
                 "batches": {run.label: list(run.batches) for run in runs},
-                "picture": str(picture),
+                "picture": picture and str(picture),
             }
         )
     else:
@@ -156,7 +157,9 @@ def _run(
     return runs, all(demo_job.same_answer(stream, answer) for answer in answers)
 
 
-def _show(runs: list[MeasuredRun], agree: bool, title: str, picture: Path) -> None:
+def _show(runs: list[MeasuredRun], agree: bool, title: str, picture: Path | None) -> None:
+    from evenflow.report import NO_PICTURE
+
     console = stdout()
     say(console, title, "bold")
     table = table_of(
@@ -188,7 +191,7 @@ def _show(runs: list[MeasuredRun], agree: bool, title: str, picture: Path) -> No
         if agree
         else "The answers differ from Arrow's: this is a bug; please report it.",
     )
-    say(console, f"Picture: {picture}", "bold")
+    say(console, f"Picture: {picture}" if picture else NO_PICTURE, "bold")
 
 
 def _gain(run: MeasuredRun, base: MeasuredRun) -> str:
