@@ -23,6 +23,8 @@ from evenflow.checks.__main__ import main
 from evenflow.checks.probing import route
 from evenflow.grouping.key import KeyGrouping
 
+pytestmark = pytest.mark.slow
+
 # Short and few: broken schemes need no more, and some of them are slow.
 UNIFORM = uniform_stream(1500)
 SKEWED = [s for s in standard_streams(1500) if s.name in ("zipf 1.4", "late heavy key")]

@@ -14,6 +14,8 @@ from evenflow.cli import terminal
 from evenflow.cli.app import main
 from evenflow.grouping import schemes
 
+pytestmark = pytest.mark.slow
+
 SMALL = ["--workers", "5", "--keys", "100", "--messages", "50000"]
 
 

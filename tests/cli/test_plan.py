@@ -16,6 +16,8 @@ from evenflow.kernels.fingerprints import fingerprint
 from evenflow.model import Feedback, RoutingTable
 from evenflow.planning import planners
 
+pytestmark = pytest.mark.slow
+
 # Figure 4 of "Parallel stream processing against workload skewness and variance".
 FIGURE_4 = {
     "key": ["k1", "k2", "k3", "k4", "k5", "k6"],

@@ -31,6 +31,8 @@ from evenflow.state.verification import verify
 from evenflow.storage.faults import Crash, Faults, FaultyStorage
 from evenflow.storage.memory import MemoryStorage
 
+pytestmark = pytest.mark.slow
+
 BATCHES = 20
 TIMES = pa.timestamp("us", "UTC")
 ROWS = pa.schema([("k", pa.string()), ("ts", TIMES), ("v", pa.int64())])

@@ -25,6 +25,8 @@ from evenflow_lab.benchmarks.placement_speed import instance
 from evenflow_lab.literal import placement as literal
 from naive_placement import balance, brute_force, greedy
 
+pytestmark = pytest.mark.slow
+
 TWINS = {
     "cor-glb": literal.cor_glb,
     "cor-bal": literal.cor_bal,

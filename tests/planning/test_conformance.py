@@ -13,6 +13,8 @@ from evenflow.planning import make_planner, planners
 from evenflow.planning.protocol import Constraints, Planner, Statistics
 from naive_planning import instances, shuffled
 
+pytestmark = pytest.mark.slow
+
 every_planner = pytest.mark.parametrize("planner", [make_planner(name) for name in planners()])
 COLUMNS = ("keys", "costs", "state", "worker", "home")
 

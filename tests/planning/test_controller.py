@@ -11,6 +11,8 @@ from evenflow.planning.controller import Controller, Replanning
 from evenflow.planning.seen import Seen
 from evenflow_lab.workloads.fluctuating import Fluctuating
 
+pytestmark = pytest.mark.slow
+
 WORKERS = 15
 
 

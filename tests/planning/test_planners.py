@@ -27,6 +27,8 @@ from naive_planning import (
     workers_of,
 )
 
+pytestmark = pytest.mark.slow
+
 # Figure 4: k1 … k6; d1 has k1, k2 and k5, d2 the others; the table has (k3, d2) and (k5, d1).
 FIGURE_4 = Statistics.of(
     costs=[7, 4, 2, 1, 5, 1],

@@ -15,6 +15,8 @@ from evenflow.storage import MemoryStorage
 from evenflow.storage.faults import Crash, Faults, FaultyStorage
 from state_driver import assert_state_of, assert_whole, child, commit_next, start_driver
 
+pytestmark = pytest.mark.slow
+
 # --- kill ----------------------------------------------------------------------------------------
 
 
