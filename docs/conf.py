@@ -128,7 +128,7 @@ def adapt_docstring(
 
 
 def _literal(code: re.Match[str]) -> str:
-    # Code must end at the end of a word, unless told that it does not.
+    # Code must end at the end of a word unless it says otherwise.
     return f"``{code[1]}``" + (f"\\ {code[2]}" if code[2] else "")
 
 
