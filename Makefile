@@ -10,6 +10,9 @@ JDK_LOCK := requirements-java.lock
 PYTEST := $(BIN)/python -m pytest
 TESTED := tests src/evenflow lab/src
 
+# Without bytecode every process of the tests, and every worker of Spark, compiles the package again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help install java kafka demo test test-fast test-slow test-random lint types bench docs lock clean
 
@@ -43,8 +46,8 @@ test: lint types java ## lint, types, import contract, all tests but the long on
 	$(PYTEST) -n 3 -m "not spark and not long" $(TESTED)  # one more than cores: many wait for brokers
 	$(PYTEST) -n 2 --dist loadfile --no-loadscope-reorder -m "spark and not long" tests
 
-test-fast: $(READY) ## the tests that need no JVM and no processes, in under a minute
-	$(PYTEST) -q -n 2 -m "not spark and not slow and not long" $(TESTED)
+test-fast: $(READY) ## the product's tests that need no JVM and no processes, in under a minute
+	$(PYTEST) -q -n 2 -m "not spark and not slow and not long" --ignore=tests/lab tests src/evenflow
 
 test-slow: java ## what takes long: many kills, every storage call, every scheme; at most 30 minutes
 	$(BIN)/evenflow kafka fetch
