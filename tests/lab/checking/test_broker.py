@@ -1,6 +1,5 @@
 """The broker for tests and demos: it takes messages, keeps them over a kill, leaves nothing behind."""
 
-import hashlib
 import json
 import os
 import signal
@@ -11,8 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from evenflow.kafka import artifacts
-from evenflow.kafka.artifacts import Archive, archives, locked
 from evenflow.model import InputError
 from evenflow_lab.checking.kafka_topics import end_offsets, new_topic, produced
 
@@ -102,74 +99,10 @@ def test_the_command_prints_the_address_and_stops_when_told():
         stderr=subprocess.PIPE,
         text=True,
     ) as process:
-        told = json.loads(process.stdout.readline())
-        assert told["bootstrap"].startswith("127.0.0.1:")
-        folder = os.path.dirname(told["log"])
+        address = json.loads(process.stdout.readline())
+        assert address["bootstrap"].startswith("127.0.0.1:")
+        folder = os.path.dirname(address["log"])
         process.send_signal(signal.SIGTERM)
         assert process.wait(30) == 0
     assert not os.path.exists(folder)
     assert _gone(folder)
-
-
-def _as_file(folder: Path, name: str, content: bytes) -> Archive:
-    archive = Archive("group", name, "1", hashlib.sha256(content).hexdigest())
-    (folder / archive.file).write_bytes(content)
-    return archive
-
-
-def test_every_file_has_the_sha_256_that_the_lock_states(tmp_path, monkeypatch):
-    good = _as_file(tmp_path, "good", b"good")
-    bad = _as_file(tmp_path, "bad", b"bad")
-    monkeypatch.setenv(artifacts.JARS_FOLDER, str(tmp_path))
-    monkeypatch.setattr(artifacts, "locked", lambda group: [good, bad])
-    assert archives("broker") == [tmp_path / "good-1.jar", tmp_path / "bad-1.jar"]
-    (tmp_path / bad.file).write_bytes(b"changed")
-    with pytest.raises(InputError, match=r"bad-1\.jar has the SHA-256"):
-        archives("broker")
-    (tmp_path / bad.file).unlink()
-    with pytest.raises(InputError, match=r"1 files are missing there, first bad-1\.jar"):
-        archives("broker")
-
-
-def test_what_was_fetched_wrongly_never_appears_in_the_cache(tmp_path, monkeypatch):
-    wanted = [Archive("group", "name", "1", hashlib.sha256(b"right").hexdigest())]
-
-    def fetches(content):
-        def fetch(wanted, folder, report):
-            (folder / "jars").mkdir()
-            (folder / "jars" / wanted[0].file).write_bytes(content)
-
-        return fetch
-
-    monkeypatch.delenv(artifacts.JARS_FOLDER, raising=False)
-    monkeypatch.delenv(artifacts.OFFLINE, raising=False)
-    monkeypatch.setattr(artifacts, "_cache", lambda: tmp_path / "kafka")
-    monkeypatch.setattr(artifacts, "locked", lambda group: wanted)
-    monkeypatch.setattr(artifacts, "_by_ivy", lambda wanted, folder, report: "Ivy has no network")
-    monkeypatch.setattr(artifacts, "_by_maven", lambda wanted, folder, report: "nor has mvn")
-    with pytest.raises(InputError, match="Ivy has no network; nor has mvn"):
-        archives("broker")
-    monkeypatch.setattr(artifacts, "_by_maven", fetches(b"wrong"))
-    with pytest.raises(InputError, match="what was fetched for broker is not right"):
-        archives("broker")
-    assert [path.name for path in (tmp_path / "kafka").iterdir()] == ["broker.lock"]
-    monkeypatch.setattr(artifacts, "_by_maven", fetches(b"right"))
-    (found,) = archives("broker")
-    assert found.read_bytes() == b"right"
-    monkeypatch.setattr(artifacts, "_by_maven", fetches(b"not asked again"))
-    assert archives("broker") == [found]
-
-
-def test_with_offline_set_nothing_is_fetched(tmp_path, monkeypatch):
-    monkeypatch.delenv(artifacts.JARS_FOLDER, raising=False)
-    monkeypatch.setattr(artifacts, "_cache", lambda: tmp_path / "kafka")
-    monkeypatch.setenv(artifacts.OFFLINE, "1")
-    with pytest.raises(InputError, match="EVENFLOW_OFFLINE is set"):
-        archives("broker")
-
-
-def test_the_lock_names_whole_archives_once():
-    for group in ("broker", "connector"):
-        files = [archive.file for archive in locked(group)]
-        assert len(files) == len(set(files))
-        assert all(len(archive.digest) == 64 for archive in locked(group))

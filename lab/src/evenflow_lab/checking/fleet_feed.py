@@ -157,12 +157,12 @@ def config(
             'conf = { "spark.driver.memory" = "512m" }',
         ]
     for name, function in queries.items():
-        told = {
+        values = {
             "source": str(folder / "in" / name),
             "output": str(folder / "out" / name),
             **work,
         }
-        arguments = ", ".join(f"{key} = {json.dumps(value)}" for key, value in told.items())
+        arguments = ", ".join(f"{key} = {json.dumps(value)}" for key, value in values.items())
         lines += [
             "[[queries]]",
             f'name = "{name}"',

@@ -60,7 +60,7 @@ def main() -> int:
     parser.add_argument("--conf", action="append", default=[], metavar="NAME=VALUE")
     parser.add_argument("--flaky", metavar="DIRECTORY", help="tasks fail once; marks go here")
     parser.add_argument("--forever", action="store_true", help="wait for more files")
-    told = parser.parse_args()
+    arguments = parser.parse_args()
 
     from evenflow.spark.session import local_session
 
@@ -68,20 +68,20 @@ def main() -> int:
         "spark.sql.streaming.minBatchesToRetain": 100_000,
         "spark.sql.shuffle.partitions": 3,
     }
-    conf |= dict(pair.split("=", 1) for pair in told.conf)
-    spark = local_session(told.master, "exactly once", preload=True, **conf)
+    conf |= dict(pair.split("=", 1) for pair in arguments.conf)
+    spark = local_session(arguments.master, "exactly once", preload=True, **conf)
     reader = spark.readStream.schema(SPARK_SCHEMA).option("maxFilesPerTrigger", 1)
-    rows = reader.parquet(told.input)
-    operator = Flaky(told.flaky) if told.flaky else Aggregates(**aggregates())
-    keyed = ef.keyed(rows, "page").balance(told.scheme, partitions=told.partitions)
-    if told.scheme == "table":
+    rows = reader.parquet(arguments.input)
+    operator = Flaky(arguments.flaky) if arguments.flaky else Aggregates(**aggregates())
+    keyed = ef.keyed(rows, "page").balance(arguments.scheme, partitions=arguments.partitions)
+    if arguments.scheme == "table":
         # Keys move after almost every batch.
         keyed = keyed.replan(theta=0.01, margin=0.0, certainty=0.0, memory=0.5)
-    writer = keyed.apply(operator).writeStream.option("checkpointLocation", told.checkpoint)
-    if not told.forever:
+    writer = keyed.apply(operator).writeStream.option("checkpointLocation", arguments.checkpoint)
+    if not arguments.forever:
         writer.trigger(availableNow=True)
     try:
-        writer.start(told.output).awaitTermination()
+        writer.start(arguments.output).awaitTermination()
     except ef.EvenflowError as error:
         print(error, file=sys.stderr)
         return FAILED

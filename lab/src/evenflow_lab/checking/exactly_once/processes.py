@@ -59,7 +59,7 @@ class Driver:
         """The driver, its JVMs and their Python workers: all that have inherited its mark. Unlike the
         number of a process, that of a dead driver is never given to anybody else."""
         mark = self._mark.encode()
-        return [pid for pid in _processes() if mark in _told_of(pid, "environ").split(b"\0")]
+        return [pid for pid in _processes() if mark in _read_proc(pid, "environ").split(b"\0")]
 
     def wait_until_gone(self, seconds: float = 60) -> None:
         """Wait for what a killed driver leaves behind. Its JVM notices a moment later, and until then
@@ -72,7 +72,7 @@ class Driver:
     def executors(self) -> list[int]:
         """The JVMs of a local cluster's executors."""
         name = b"CoarseGrainedExecutorBackend"
-        return [pid for pid in self.family() if name in _told_of(pid, "cmdline")]
+        return [pid for pid in self.family() if name in _read_proc(pid, "cmdline")]
 
 
 def wait_for(what: Callable[[], bool], driver: Driver, seconds: float = 300) -> bool:
@@ -101,7 +101,7 @@ def _processes() -> Iterable[int]:
     return (int(name) for name in os.listdir("/proc") if name.isdigit())
 
 
-def _told_of(pid: int, what: str) -> bytes:
+def _read_proc(pid: int, what: str) -> bytes:
     try:
         return Path(f"/proc/{pid}/{what}").read_bytes()
     except OSError:  # it has ended, or is somebody else's

@@ -20,7 +20,7 @@ from evenflow.engine.routing import fingerprints_of
 from evenflow.model.owners import Owners
 from evenflow.operators import Aggregate, Aggregates
 from evenflow.state.checkpoint import Checkpoint
-from evenflow.state.segments import StateReader
+from evenflow.state.state_reader import StateReader
 from evenflow.state.verification import verify
 
 ROWS = pa.schema([("page", pa.string()), ("ms", pa.int64()), ("user", pa.int64())])
