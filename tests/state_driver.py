@@ -6,7 +6,8 @@ import sys
 from pathlib import Path
 
 from evenflow.model.owners import Owners
-from evenflow.state import Checkpoint, Manifest, look_up
+from evenflow.state import Checkpoint, CheckpointError, Manifest, look_up
+from evenflow.state.lease import SECONDS, _living
 from state_rows import fingerprints, keys_of, write_batch
 
 WORKERS = 2
@@ -59,6 +60,12 @@ def assert_whole(checkpoint, batch):
     assert verify(checkpoint.location).problems == {}
 
 
+def forget_leases():
+    """As if whoever holds a lease in this process had died."""
+    for lease in list(_living.values()):
+        lease.abandon()
+
+
 def child(code, *arguments, **options):
     """A Python process that can import the tests' own modules."""
     path = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
@@ -72,18 +79,23 @@ def child(code, *arguments, **options):
     )
 
 
-def start_driver(path):
+def start_driver(path, seconds=SECONDS):
     """A process that commits until it is killed; it says `locked` first, then each batch."""
-    return child([__file__], path, 10**6)
+    return child([__file__], path, 10**6, seconds)
 
 
-def main(path, most):
+def main(path, most, seconds):
     checkpoint = Checkpoint.open(path, {"key": ["number"]})
-    with checkpoint.lock():
+    with checkpoint.acquire(seconds) as lease:
+        lease.keep_beating()
         print("locked", flush=True)
         for _ in range(most):
-            print(commit_next(checkpoint), flush=True)
+            try:
+                print(commit_next(checkpoint), flush=True)
+            except CheckpointError:
+                checkpoint.confirm()  # as the loop does
+                raise
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]))
+    main(sys.argv[1], int(sys.argv[2]), float(sys.argv[3]))

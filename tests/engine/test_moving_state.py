@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evenflow.engine.batch import Batch
@@ -27,8 +27,9 @@ from evenflow.model.owners import Owners
 from evenflow.operators import Aggregates, count
 from evenflow.state.checkpoint import Checkpoint
 from evenflow.state.manifest import Manifest
-from evenflow.state.segments import StateReader
+from evenflow.state.state_reader import StateReader
 from evenflow.state.verification import verify
+from evenflow.storage.memory import MemoryStorage
 
 ROWS = pa.schema([("key", pa.int64())])
 JOB = Job(("key",), ROWS, KeyedStates(Aggregates(n=count())), None, 3)
@@ -39,7 +40,7 @@ def prints(keys: list[int]) -> np.ndarray:
     return fingerprint(pa.array(keys, pa.int64()))
 
 
-def run_batch(root: Path, number: int, plan: Plan, keys: list[int]) -> Reports:
+def run_batch(root: Path | MemoryStorage, number: int, plan: Plan, keys: list[int]) -> Reports:
     """One turn of the loop: every owner in this process."""
     checkpoint = Checkpoint.open(root)
     last = checkpoint.last()
@@ -78,7 +79,7 @@ def run_batch(root: Path, number: int, plan: Plan, keys: list[int]) -> Reports:
     return reports
 
 
-def counts(root: Path) -> dict[int, int]:
+def counts(root: Path | MemoryStorage) -> dict[int, int]:
     """What the committed state says of each key, asked as the next batch would."""
     checkpoint = Checkpoint.open(root)
     last = checkpoint.last()
@@ -92,7 +93,7 @@ def counts(root: Path) -> dict[int, int]:
     return {key: column[i] for i, key in enumerate(KEYS) if known[i]}
 
 
-def new_checkpoint(root: Path) -> None:
+def new_checkpoint(root: Path | MemoryStorage) -> None:
     Checkpoint.open(root, {"test": "moving"})
 
 
@@ -108,14 +109,10 @@ batches = st.lists(
 )
 
 
-@settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=60)
 @given(batches)
-def test_every_key_keeps_its_state_wherever_tables_and_partition_counts_send_it(
-    tmp_path_factory, batches
-):
-    root = tmp_path_factory.mktemp("moving")
+def test_every_key_keeps_its_state_wherever_tables_and_partition_counts_send_it(batches):
+    root = MemoryStorage()
     new_checkpoint(root)
     plan, expected = Plan("table", 3), Counter()
     for number, (keys, table, partitions) in enumerate(batches):
@@ -129,6 +126,7 @@ def test_every_key_keeps_its_state_wherever_tables_and_partition_counts_send_it(
         assert counts(root) == dict(expected)
     verdict = verify(root)
     assert not verdict.problems
+    root.clear()
 
 
 def test_a_key_that_moves_while_it_has_no_rows_is_with_its_new_owner_at_once(tmp_path):

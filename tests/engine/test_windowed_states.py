@@ -162,9 +162,9 @@ def test_windows_that_have_many_rows_of_state_cost_linear_time():
     run = LocalRun(Job(("k",), ROWS, WindowedStates(COUNT, window), None, 1), MemoryStorage())
     compared = []
     with pytest.MonkeyPatch.context() as patched:
-        from evenflow.state import key_values, segments
+        from evenflow.state import key_values, state_reader
 
-        for module in (key_values, segments):
+        for module in (key_values, state_reader):
             original = key_values.equal_keys
             patched.setattr(
                 module,

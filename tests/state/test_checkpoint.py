@@ -21,12 +21,12 @@ from evenflow.state import (
     look_up,
     write_segment,
 )
-from evenflow.state.checkpoint import manifest_name
 from evenflow.state.manifest import dump, load, seal
 from evenflow.state.metrics import read_metrics
+from evenflow.state.records import Place
 from evenflow.state.verification import verify
 from evenflow.storage import MemoryStorage, storage_at
-from state_driver import commit_next, expected_state, start_driver
+from state_driver import commit_next, expected_state
 from state_rows import fingerprints, keys_of, numbered
 
 IDENTITY = {"key": ["page"], "operator": "count", "seed": 0}
@@ -40,7 +40,7 @@ def checkpoint(tmp_path):
 # --- identity ------------------------------------------------------------------------------------
 
 
-def test_what_differs_is_told_and_what_is_stored_stays(tmp_path, checkpoint):
+def test_what_differs_is_named_and_what_is_stored_stays(tmp_path, checkpoint):
     again = Checkpoint.open(tmp_path, {**IDENTITY, "operator": "sum"})
     assert again.identity == checkpoint.identity
     assert again.differences(IDENTITY) == []
@@ -70,11 +70,11 @@ def test_batches_without_an_identity_are_not_begun_anew(tmp_path, checkpoint):
 def test_another_format_is_refused(tmp_path, checkpoint):
     checkpoint.commit(Manifest(batch=0, format=3))
     with pytest.raises(InputError, match="format 3"):
-        checkpoint.last()
+        Checkpoint.open(tmp_path).last()
 
 
 def test_a_field_of_a_later_version_is_refused(checkpoint):
-    checkpoint.storage.create(manifest_name(0), seal({"format": 2, "batch": 0, "later": 1}))
+    checkpoint.storage.create(Place(0).name, seal({"format": 2, "batch": 0, "later": 1}))
     with pytest.raises(InputError, match=r"2 with later.*version that wrote it"):
         checkpoint.last()
 
@@ -124,7 +124,7 @@ def test_a_manifest_that_exists_is_never_changed(checkpoint):
     with pytest.raises(AlreadyCommitted, match="batch 0 is already committed"):
         checkpoint.commit(replace(one, plan={"a": 2}))
     assert checkpoint.last() == one
-    assert checkpoint.storage.list("manifests/") == ["manifests/0000000000.json"]
+    assert checkpoint.storage.list("manifests/") == [Place(0).name]
 
 
 def test_a_batch_that_is_long_gone_is_not_committed_again(checkpoint):
@@ -162,31 +162,6 @@ def test_values_that_json_cannot_hold_are_not_committed(checkpoint):
     assert checkpoint.last() is None
 
 
-# --- lock ----------------------------------------------------------------------------------------
-
-
-def test_a_second_process_is_refused_and_told_who_holds_the_lock(tmp_path):
-    """And the kernel lets go of the lock when its holder is killed."""
-    holder = start_driver(tmp_path)
-    assert holder.stdout.readline() == "locked\n"
-    checkpoint = Checkpoint.open(tmp_path, {"key": ["number"]})
-    with pytest.raises(InputError, match=f"in use by process {holder.pid} on .* since 20"):
-        checkpoint.lock()
-    holder.kill()
-    holder.communicate()
-    checkpoint.lock().release()
-
-
-def test_a_lock_is_held_until_it_is_released(tmp_path, checkpoint):
-    since = f"process {os.getpid()} .* since 1970-01-01T00:00:00Z"
-    with checkpoint.lock(clock=lambda: 0.0), pytest.raises(InputError, match=since):
-        Checkpoint.open(tmp_path).lock()
-    lock = checkpoint.lock()
-    lock.release()
-    lock.release()
-    checkpoint.lock().release()
-
-
 # --- retention and garbage -----------------------------------------------------------------------
 
 
@@ -218,9 +193,9 @@ def test_garbage_is_what_no_kept_manifest_names_and_no_running_batch_writes(chec
     assert checkpoint.collect_garbage() == []  # nothing is committed: everything may be under way
     checkpoint.commit(Manifest(batch=0, segments=[old]))
     checkpoint.commit(Manifest(batch=1, segments=[new]))
-    Path(storage.where("manifests/0000000001.json.77.tmp")).touch()
+    Path(storage.where(f"{Place(1).name}.77.tmp")).touch()
     assert checkpoint.collect_garbage() == sorted(
-        [lost.name, failed.name, unfinished[0], "manifests/0000000001.json.77.tmp"]
+        [lost.name, failed.name, unfinished[0], f"{Place(1).name}.77.tmp"]
     )
     kept = {old.file, new.file, running.file, f"{running.file}.1234.tmp", "notes.txt"}
     assert set(os.listdir(storage.where("segments"))) == kept
@@ -233,8 +208,8 @@ def test_nothing_is_collected_while_a_manifest_cannot_be_read(tmp_path, checkpoi
     old = write_segment(checkpoint.storage, numbered(range(5), 0), 0, [0])
     checkpoint.commit(Manifest(batch=0, segments=[old]))
     checkpoint.commit(Manifest(batch=1))
-    checkpoint.storage.put(manifest_name(0), [b"{}"])
-    with pytest.raises(DamagedState, match=r"0000000000\.json"):
+    checkpoint.storage.put(Place(0).name, [b"{}"])
+    with pytest.raises(DamagedState, match=r"0000000000-0000\.json"):
         Checkpoint.open(tmp_path).collect_garbage()
     assert checkpoint.storage.list("segments/") == [old.name]
 
@@ -257,6 +232,6 @@ def test_a_flipped_byte_in_a_manifest_is_detected(data, xor):
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b"null", b'{"content": {}}'])
 def test_what_is_no_manifest_is_named(tmp_path, checkpoint, content):
     checkpoint.commit(Manifest(batch=0))
-    checkpoint.storage.put(manifest_name(0), [content])
-    with pytest.raises(DamagedState, match=r"0000000000\.json is damaged"):
+    checkpoint.storage.put(Place(0).name, [content])
+    with pytest.raises(DamagedState, match=r"0000000000-0000\.json is damaged"):
         Checkpoint.open(tmp_path).last()

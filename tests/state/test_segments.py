@@ -18,15 +18,12 @@ from evenflow.model import InputError
 from evenflow.model.owners import Owners, owner_of
 from evenflow.state import (
     FINGERPRINT,
-    StateReader,
-    compact,
     look_up,
     read_segment,
     write_segment,
 )
 from evenflow.state.segments import batch_of, open_segment
 from evenflow.storage import PosixStorage
-from evenflow.storage.faults import Faults, FaultyStorage
 from state_rows import fingerprints, keys_of, numbered, plain, rows_of, state_table
 
 EXAMPLES = settings(max_examples=40)
@@ -215,74 +212,6 @@ def test_one_fingerprint_over_many_blocks(storage):
     assert state["n"].to_pylist() == asked
 
 
-def test_the_newest_version_wins_whatever_the_order_of_segments(storage):
-    old = write_segment(storage, numbered(range(300), 1), 0, [0])
-    mid = write_segment(storage, numbered(range(100, 400), 2), 0, [0])
-    new = write_segment(storage, numbered(range(200, 250), 3), 0, [0])
-    asked = [*range(420), 5, 205]
-    for segments in ([old, mid, new], [new, mid, old], [mid, new, old]):
-        state, found = look_up(storage, segments, fingerprints(asked), keys_of(asked))
-        expected = [
-            3 if 200 <= n < 250 else 2 if 100 <= n < 400 else 1 if n < 300 else None for n in asked
-        ]
-        assert state["at"].to_pylist() == expected
-        assert found.tolist() == [at is not None for at in expected]
-
-
-def test_an_old_row_among_newer_ones_does_not_win(storage):
-    """After a move and a compaction, an old owner's segment may be newer, and its row older."""
-    for stale_among, stale in ((4, 1), (5, 1), (9, 1), (9, 2)):
-        fresh = pa.concat_tables([numbered([1], 3), numbered([8], 5)])
-        old = pa.concat_tables([numbered([1], stale), numbered([9], stale_among)])
-        segments = [write_segment(storage, table, 0, [0]) for table in (fresh, old)]
-        state, _ = look_up(storage, segments, fingerprints([1]), keys_of([1]))
-        assert state["at"].to_pylist() == [3]
-
-
-def test_a_key_is_looked_for_with_its_owner_of_every_epoch(storage):
-    """Two workers, then three: a moved key is read from its old owner until the new one has it."""
-    places = {0: Owners(2), 1: Owners(3)}
-    numbers = np.arange(600)
-    prints = fingerprints(numbers)
-    before, after = places[0](prints), places[1](prints)
-    segments = [write_segment(storage, numbered(numbers[before == w], 1), w, [0]) for w in range(2)]
-    # In batch 2, the first 500 keys are touched by their new owners; owner 0 compacts.
-    for w in range(3):
-        new = numbered(numbers[:500][after[:500] == w], 2)
-        if w == 0:
-            new, (gone,) = compact(storage, segments[:1], new)
-            segments = [s for s in segments if s != gone]
-        segments.append(write_segment(storage, new, w, [0, 1] if w == 0 else [1]))
-    reader = StateReader(storage, segments, places)
-    asked = [*numbers.tolist(), 1000]
-    state, found = reader.look_up(fingerprints(asked), keys_of(asked))
-    assert state["n"].to_pylist() == [*numbers.tolist(), None]
-    assert state["at"].to_pylist() == [*[2] * 500, *[1] * 100, None]
-    assert found.tolist() == [True] * 600 + [False]
-    with pytest.raises(InputError, match="epochs"):
-        StateReader(storage, segments, {0: places[0]})
-
-
-def test_a_reader_without_segments_needs_the_schema(storage):
-    schema = pa.schema([("n", pa.int64())])
-    state, found = StateReader(storage, [], {}, schema).look_up(fingerprints([1]), keys_of([1]))
-    assert state.schema == schema
-    assert (state["n"].to_pylist(), found.tolist()) == ([None], [False])
-    with pytest.raises(InputError, match="state_schema"):
-        StateReader(storage, [], {}).look_up(fingerprints([1]), keys_of([1]))
-
-
-def test_keys_of_another_shape_are_refused(storage):
-    segment = write_segment(storage, numbered([1], 1), 0, [0])
-    two = pa.table({"k0": ["key 1"], "k1": ["x"]})
-    with pytest.raises(InputError, match="key columns"):
-        look_up(storage, [segment], fingerprints([1]), two)
-    with pytest.raises(InputError, match="cast the key"):
-        look_up(storage, [segment], fingerprints([1]), pa.table({"k0": pa.array([{"a": 1}])}))
-    large = keys_of([1]).cast(pa.schema([("k0", pa.large_string())]))
-    assert look_up(storage, [segment], fingerprints([1]), large)[1].all()
-
-
 def test_a_look_up_reads_only_the_blocks_it_touches(storage):
     segment = write_segment(storage, numbered(range(20_000), 1), 0, [0])
     container = open_segment(storage, segment)
@@ -295,17 +224,6 @@ def test_a_look_up_reads_only_the_blocks_it_touches(storage):
     assert container.blocks > 50
     assert len(hits.row) == 2
     assert 0 < sum(read) < segment.bytes / 10
-
-
-def test_a_look_up_in_a_segment_is_three_requests(storage):
-    """Its ends, the fingerprints, the rows: whatever the number of blocks."""
-    segment = write_segment(storage, numbered(range(20_000), 1), 0, [0])
-    faults = Faults()
-    asked = range(0, 20_000, 50)
-    counted = FaultyStorage(storage, faults)
-    _, found = look_up(counted, [segment], fingerprints(asked), keys_of(asked), STATE)
-    assert found.all()
-    assert faults.log == [f"read_ranges {segment.name}"] * 3
 
 
 def test_a_segment_whose_footer_is_not_known_is_read_all_the_same(storage):

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from evenflow.storage import MemoryStorage, PosixStorage
+from evenflow.storage.cache import CachedStorage
+from evenflow.storage.delayed import DelayedStorage
 from evenflow.storage.faults import Faults, FaultyStorage
 
 
@@ -41,11 +43,26 @@ def without_faults():
         yield FaultyStorage(inner, Faults())
 
 
+@contextmanager
+def delayed():
+    with memory() as inner:
+        yield DelayedStorage(inner, seconds=0)
+
+
+@contextmanager
+def with_a_cache():
+    """All names are kept in it, also those that tests replace: by the same process."""
+    with memory() as inner, TemporaryDirectory() as directory:
+        yield CachedStorage(inner, immutable="", directory=directory)
+
+
 KINDS = {
     "posix": posix,
     "memory": memory,
     "below a folder": below_a_folder,
     "without faults": without_faults,
+    "delayed": delayed,
+    "with a cache": with_a_cache,
 }
 
 
@@ -175,20 +192,22 @@ def test_under_is_the_same_store_with_shorter_names(storage):
     assert storage.under("in").list("side") == ["side/x"]
 
 
-def test_a_lock_names_its_holder_to_others_until_it_is_released(storage):
-    lock = storage.lock("some/lock", "me, since Monday")
-    for _ in range(2):
-        with pytest.raises(BlockingIOError) as raised:
-            storage.lock("some/lock", "somebody else")
-        assert raised.value.strerror == "me, since Monday"
-    storage.lock("some/other", "somebody else").release()
-    lock.release()
-    lock.release()
-    next_one = storage.lock("some/lock", "you")
-    lock.release()
-    with pytest.raises(BlockingIOError, match="you"):
-        storage.lock("some/lock", "somebody else")
-    next_one.release()
+def test_a_copy_has_the_content_and_replaces_what_was_there(storage):
+    storage.put("from/x", [b"1", b"2"])
+    storage.put("to/x", [b"old"])
+    storage.copy("from/x", "to/x")
+    storage.copy("from/x", "to/y")
+    assert [storage.read(name) for name in ("from/x", "to/x", "to/y")] == [b"12"] * 3
+    with pytest.raises(FileNotFoundError):
+        storage.copy("missing", "to/z")
+
+
+def test_several_are_deleted_whether_they_are_there_or_not(storage):
+    for name in ("a", "b/1", "b/2", "c"):
+        storage.put(name, [b""])
+    storage.delete("a", "b/1", "missing", "b/2")
+    storage.delete()
+    assert storage.list("") == ["c"]
 
 
 # --- all of them in any order --------------------------------------------------------------------

@@ -45,17 +45,12 @@ def test_a_crash_after_a_call_that_fails_is_a_crash(disk):
         FaultyStorage(disk, Faults(crash_at=0, applied=True)).read("missing")
 
 
-def test_after_a_crash_nothing_can_be_written_and_locks_are_free(disk):
-    storage = FaultyStorage(disk, Faults(crash_at=1))
-    lock = storage.lock("lock", "me")
+def test_after_a_crash_nothing_can_be_written(disk):
+    storage = FaultyStorage(disk, Faults(crash_at=0))
     with pytest.raises(Crash):
         storage.put("a", [b""])
     with pytest.raises(Crash, match="dead already"):
         storage.under("x").put("a", [b""])
-    disk.lock("lock", "you")
-    lock.release()
-    with pytest.raises(BlockingIOError, match="you"):
-        disk.lock("lock", "another")
     assert disk.list("") == []
 
 
@@ -93,10 +88,3 @@ def test_seeded_faults_come_at_their_rates_and_again_at_the_same_calls(disk):
     assert there == {n for n, outcome in enumerate(seen) if outcome != "OSError"}
     assert outcomes(disk, Faults(**rates, seed=3)) == seen
     assert outcomes(disk, Faults(**rates, seed=4)) != seen
-
-
-def test_a_lock_whose_reply_is_lost_is_not_held_for_ever(disk):
-    storage = FaultyStorage(disk, Faults(lost_replies=1.0))
-    with pytest.raises(TimeoutError):
-        storage.lock("lock", "me")
-    disk.lock("lock", "you").release()

@@ -5,12 +5,11 @@ import signal
 import subprocess
 import sys
 import textwrap
-import threading
 import time
 
 import pytest
 
-from evenflow.storage import PosixStorage, posix
+from evenflow.storage import PosixStorage
 from evenflow.storage.durable import write_whole
 
 
@@ -79,36 +78,6 @@ def test_processes_that_are_killed_at_random_leave_only_whole_objects(storage):
             assert content == content[:1] * (300_000 if name == "same" else 1000)
 
 
-def test_a_second_process_is_kept_out_and_told_who_has_the_lock(storage):
-    process = child(
-        """
-        lock = PosixStorage(sys.argv[1]).lock("some/lock", f"process {os.getpid()}")
-        print("locked", flush=True)
-        signal.pause()
-        """,
-        storage.root,
-    )
-    assert process.stdout.readline() == "locked\n"
-    with pytest.raises(BlockingIOError) as raised:
-        storage.lock("some/lock", "me")
-    assert raised.value.strerror == f"process {process.pid}"
-    assert raised.value.filename == storage.where("some/lock")
-    process.kill()
-    process.communicate()
-    storage.lock("some/lock", "me").release()
-
-
-def test_a_child_process_does_not_inherit_a_lock(storage):
-    lock = storage.lock("lock", "me")
-    sleeper = subprocess.Popen(["sleep", "30"], close_fds=False)
-    try:
-        lock.release()
-        storage.lock("lock", "me again").release()
-    finally:
-        sleeper.kill()
-        sleeper.wait()
-
-
 def test_directories_are_made_where_they_are_needed(tmp_path):
     storage = PosixStorage(str(tmp_path / "not" / "there"))
     assert storage.list("") == []
@@ -137,24 +106,3 @@ def test_a_range_is_read_on_until_it_is_whole(storage, monkeypatch):
     storage.put("x", [content])
     monkeypatch.setattr(os, "pread", lambda fd, n, at: real(fd, min(n, 7), at))
     assert storage.read_ranges("x", [(3, 200), (0, 300)]) == [content[3:200], content]
-
-
-def test_a_lock_that_several_threads_release_is_released_once(tmp_path, monkeypatch):
-    """A descriptor that is closed twice may be somebody else's file the second time."""
-    closed, close = [], os.close
-
-    def slow_close(descriptor):
-        closed.append(descriptor)
-        time.sleep(0.01)
-        close(descriptor)
-
-    for _ in range(20):
-        lock = PosixStorage(str(tmp_path)).lock("lock", "me")
-        with monkeypatch.context() as patched:
-            patched.setattr(posix.os, "close", slow_close)
-            threads = [threading.Thread(target=lock.release) for _ in range(4)]
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join()
-    assert len(closed) == 20

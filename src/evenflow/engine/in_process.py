@@ -116,8 +116,13 @@ def run_stream(
         [{'page': 'a', 'hits': 4}, {'page': 'b', 'hits': 2}]
     """
     checkpoint = Checkpoint.open(storage, job.identity())
+    lease = checkpoint.acquire()
     program = KeyedProgram(job, sink or Tables(), InProcess(sources))
-    for number, rows in enumerate(batches, first):
-        done: list[Metrics] = []
-        Loop(program, checkpoint, done.append)(rows, number)
-        yield from done
+    try:
+        for number, rows in enumerate(batches, first):
+            done: list[Metrics] = []
+            Loop(program, checkpoint, done.append)(rows, number)
+            yield from done
+        lease.release()
+    finally:
+        lease.abandon()  # whatever has happened, the next driver in this process need not wait

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 from uuid import uuid4
 
@@ -13,8 +14,9 @@ import pyarrow as pa
 from evenflow.engine.batch import Batch
 from evenflow.engine.layout import FINGERPRINT
 from evenflow.planning.seen import Seen
+from evenflow.state.checkpoint import content_of
 from evenflow.state.errors import explained
-from evenflow.storage import Storage
+from evenflow.storage import Storage, together
 
 I64 = npt.NDArray[np.int64]
 
@@ -58,9 +60,7 @@ class KeyCosts:
 def read_costs(storage: Storage, names: Iterable[str]) -> Seen:
     """What all tasks of a batch have written, one row per key."""
     parts = []
-    for name in names:
-        with explained("read", storage.where(name)):
-            content = storage.read(name)
+    for content in together(storage, [partial(content_of, storage, name) for name in names]):
         table = pa.ipc.open_file(pa.py_buffer(content)).read_all()
         columns = (table.column(name).to_numpy() for name in ("key", "rows", "cost", "state"))
         parts.append(Seen.of(*columns))

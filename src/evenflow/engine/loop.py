@@ -18,12 +18,14 @@ from typing import Any, Protocol
 from evenflow.engine.batch_log import log_batch
 from evenflow.model import InputError
 from evenflow.state.checkpoint import Checkpoint
-from evenflow.state.journal import forget_plans
+from evenflow.state.journal import forget_plans, of_batches
 from evenflow.state.manifest import Manifest
 from evenflow.state.metrics import compact_metrics, put_metrics
 from evenflow.storage import Storage
+from evenflow.storage.requests import Requests, counting
 
 COLLECT_EVERY = 16  #: batches between two collections of garbage
+GRACE = 600.0  #: seconds that garbage stays for tasks and readers that may still be at work with it
 
 Metrics = Mapping[str, Any]
 
@@ -93,17 +95,25 @@ class Loop:
     staged: set[Storage] = field(default_factory=set)  #: where files of batches may be left behind
 
     def __call__(self, rows: Any, batch: int) -> None:
+        with counting() as requests:
+            self._run(rows, batch, requests)
+
+    def _run(self, rows: Any, batch: int, requests: Requests) -> None:
         steps = Steps()
         checkpoint = self.checkpoint
         last = checkpoint.last()
         if last is not None and last.batch >= batch:
             return  # committed; the driver died before Spark knew
         _check_sequence(checkpoint, last, batch)
-        outcome = self.program.run(checkpoint, last, rows, batch, steps)
+        try:
+            outcome = self.program.run(checkpoint, last, rows, batch, steps)
+        except Exception:
+            checkpoint.confirm()  # a driver that was taken over says that, whatever it stumbled over
+            raise
         checkpoint.commit(outcome.manifest)
         steps.done("commit")
-        for storage, name in outcome.staged:
-            storage.delete(name)
+        for storage in {storage for storage, _ in outcome.staged}:
+            storage.delete(*(name for of, name in outcome.staged if of == storage))
             self.staged.add(storage)
         outcome.committed()
         metrics = {
@@ -111,6 +121,9 @@ class Loop:
             "began": steps.began,
             "durations": steps.seconds,
         }
+        if checkpoint.storage.concurrency > 1:
+            made_by_tasks = outcome.manifest.metrics.get("requests", {})
+            metrics["requests"] = {"driver": requests.to_dict(), **made_by_tasks}
         put_metrics(checkpoint.storage, metrics)
         if batch % COLLECT_EVERY == COLLECT_EVERY - 1:
             self._clean_up(batch)
@@ -122,14 +135,11 @@ class Loop:
         """Drop what batches up to this one, which is committed, have left behind."""
         checkpoint = self.checkpoint
         checkpoint.retain(self.keep)
-        checkpoint.collect_garbage()
+        checkpoint.collect_garbage(GRACE)
         forget_plans(checkpoint.storage, batch)
         compact_metrics(checkpoint.storage)
         for storage in {checkpoint.storage, *self.staged}:
-            for name in storage.list("staging/"):
-                number = name.removeprefix("staging/").partition("-")[0]
-                if number.isdigit() and int(number) <= batch:
-                    storage.delete(name)
+            storage.delete(*of_batches(storage.list("staging/"), "staging/", batch))
 
 
 def _check_sequence(checkpoint: Checkpoint, last: Manifest | None, batch: int) -> None:

@@ -112,19 +112,21 @@ class OrderedStates(KeyedStates):
     def update(self, rows: Rows, states: pa.Table) -> tuple[pa.Table, F64]:
         """The states after the messages whose turn has come, and what these have cost."""
         kept = self._kept(rows.table.column_names)
-        told = unpack_column(rows.table.column(self.log.headers))
+        headers = unpack_column(rows.table.column(self.log.headers))
         partition = _numbers(rows.table, self.log.partition, np.int32)
         offset = _numbers(rows.table, self.log.offset, np.int64)
         order = np.lexsort((offset, partition, rows.group))
-        new, positions = _unread(rows, told, partition, order, states.column(POSITIONS))
+        new, positions = _unread(rows, headers, partition, order, states.column(POSITIONS))
         waiting = states.column(WAITING).combine_chunks()
         marked = np.zeros(rows.n_keys, np.bool_)
-        marked[rows.group[new][told.kind[new] != MESSAGE]] = True
+        marked[rows.group[new][headers.kind[new] != MESSAGE]] = True
         marked |= pc.fill_null(pc.list_value_length(waiting), 0).to_numpy() > 0
 
         # Keys without markers are here: their rows, all of one partition, go on as they are.
         plain = new[~marked[rows.group[new]]]
-        old_rows, released, left = self._release(rows, told, partition, new, marked, waiting, kept)
+        old_rows, released, left = self._release(
+            rows, headers, partition, new, marked, waiting, kept
+        )
         base = old_rows.num_rows
         source = pa.concat_tables([old_rows, rows.table.select(kept)])
         groups = np.concatenate([rows.group[plain], released[0]]).astype(np.int64)
@@ -158,7 +160,7 @@ class OrderedStates(KeyedStates):
     def _release(
         self,
         rows: Rows,
-        told: HeaderColumns,
+        headers: HeaderColumns,
         partition: np.ndarray,
         new: np.ndarray,
         marked: np.ndarray,
@@ -178,7 +180,7 @@ class OrderedStates(KeyedStates):
         for i, (key, where, kind, set_id) in enumerate(zip(parents, *columns, strict=True)):
             todo[int(key)].append((int(where), int(kind), int(set_id), i))
         for row in new[marked[rows.group[new]]].tolist():
-            event = (int(partition[row]), int(told.kind[row]), int(told.set[row]), row + base)
+            event = (int(partition[row]), int(headers.kind[row]), int(headers.set[row]), row + base)
             todo[int(rows.group[row])].append(event)
         released: tuple[list[int], list[int]] = ([], [])
         left: dict[int, list[Event]] = {}
@@ -243,19 +245,23 @@ def in_turn(
 
 
 def _unread(
-    rows: Rows, told: HeaderColumns, partition: np.ndarray, order: np.ndarray, read: pa.ChunkedArray
+    rows: Rows,
+    headers: HeaderColumns,
+    partition: np.ndarray,
+    order: np.ndarray,
+    read: pa.ChunkedArray,
 ) -> tuple[np.ndarray, pa.Array]:
     """Rows in order, without those that were read before; and how far each key is read now."""
     before = read.combine_chunks()
     flat = before.flatten()
-    known = order[told.known[order]]
+    known = order[headers.known[order]]
     old = len(flat)
     # What was read before stands in front of a key's new rows, as if it were one of them.
     group = np.concatenate([pc.list_parent_indices(before).to_numpy(), rows.group[known]])
     where = np.concatenate([flat.field("partition").to_numpy(), partition[known]])
-    writer = np.concatenate([flat.field("writer").to_numpy(), told.writer[known]])
-    epoch = np.concatenate([flat.field("epoch").to_numpy(), told.epoch[known]])
-    sequence = np.concatenate([flat.field("sequence").to_numpy(), told.sequence[known]])
+    writer = np.concatenate([flat.field("writer").to_numpy(), headers.writer[known]])
+    epoch = np.concatenate([flat.field("epoch").to_numpy(), headers.epoch[known]])
+    sequence = np.concatenate([flat.field("sequence").to_numpy(), headers.sequence[known]])
     n = len(group)
     rank = np.empty(n, np.int64)
     by_position = np.lexsort((sequence, epoch))
@@ -271,8 +277,8 @@ def _unread(
     highest = np.maximum.accumulate(height)
     higher = begins.copy()
     higher[1:] |= height[1:] > highest[:-1]
-    unread = np.zeros(len(told.known), np.bool_)
-    unread[~told.known] = True
+    unread = np.zeros(len(headers.known), np.bool_)
+    unread[~headers.known] = True
     ahead = line[higher]
     unread[known[ahead[ahead >= old] - old]] = True
     # The last row of each stretch that was higher than all before it is where reading stands.

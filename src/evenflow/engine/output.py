@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Protocol
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from evenflow.storage import Storage
+from evenflow.storage import Storage, together
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,8 @@ class Output:
 
     def table(self) -> pa.Table:
         """All rows, in memory."""
-        files = (pa.BufferReader(self.storage.read(name)) for name in self.files)
+        contents = together(self.storage, [partial(self.storage.read, name) for name in self.files])
+        files = map(pa.BufferReader, contents)
         tables = [pq.read_table(file).cast(self.schema) for file in files]
         return pa.concat_tables([self.schema.empty_table(), *tables])
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Protocol
@@ -28,6 +27,8 @@ from evenflow.state.expiry import unexpired
 from evenflow.state.journal import fixed_plan, requested_partitions
 from evenflow.state.manifest import Manifest
 from evenflow.state.segments import Segment
+from evenflow.storage import Storage, together
+from evenflow.storage.cache import cached
 
 if TYPE_CHECKING:
     from evenflow.grouping.protocol import GroupingScheme
@@ -114,6 +115,8 @@ class KeyedProgram:
             **event_time_metrics(reports.work, reports.state, segments, event_time),
             "planning": None if decision is None else decision.to_dict(),
         }
+        if context.storage.concurrency > 1:
+            metrics["requests"] = {"tasks": reports.requests()}
         steps.done("observe")
         manifest = Manifest(
             batch=batch,
@@ -129,7 +132,7 @@ class KeyedProgram:
             event_time=event_time,
         )
         staged = [(context.output, file["file"]) for file in files]
-        staged += [(context.storage, name) for name in (*costs, *_filed(stages))]
+        staged += [(checkpoint.storage, name) for name in (*costs, *_filed(stages))]
         changed = partial(log_plan_change, plan, following, self.name)
         return Outcome(manifest, staged, changed)
 
@@ -142,7 +145,7 @@ class KeyedProgram:
         plan = fixed_plan(storage, batch, next_plan(self.job, last, partitions))
         context = Batch(
             number=batch,
-            storage=storage,
+            storage=cached(storage),
             output=self.sink.staging(storage),
             segments=() if last is None else tuple(last.segments),
             owners=owners_of(last, plan),
@@ -156,10 +159,9 @@ class KeyedProgram:
         """What the tasks report: the owners among their rows, the others in files."""
         reports = self.executor.run(rows, stages)
         assert stages.batch is not None
-        for name in _filed(stages):
-            with suppress(FileNotFoundError):
-                reports.append(stages.batch.storage.read(name).decode())
-        return reports
+        storage = stages.batch.storage
+        filed = together(storage, [partial(_read_report, storage, name) for name in _filed(stages)])
+        return [*reports, *(report for report in filed if report is not None)]
 
     def _deliver(
         self, checkpoint: Checkpoint, batch: Batch, files: Sequence[dict[str, Any]], rows: Any
@@ -183,6 +185,13 @@ class KeyedProgram:
     @cached_property
     def _controller(self) -> Controller:
         return Controller(self.job.replanning or Replanning())
+
+
+def _read_report(storage: Storage, name: str) -> str | None:
+    try:
+        return storage.read(name).decode()
+    except FileNotFoundError:
+        return None  # a task without rows may not have been run
 
 
 def _filed(stages: Stages) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -39,6 +40,13 @@ class Reports:
     def keys(self) -> int:
         """Distinct keys touched."""
         return sum(r["keys"] for r in self.state)
+
+    def requests(self) -> dict[str, int]:
+        """The requests that all tasks made to a remote store, by kind; empty for a local one."""
+        counted: Counter[str] = Counter()
+        for report in {id(report): report for report in (*self.work, *self.state)}.values():
+            counted.update(report.get("requests", {}))
+        return dict(counted)
 
     def hot(self) -> list[dict[str, Any]]:
         """The most frequent keys, hottest first, with bounds: a task that does not list a key may

@@ -25,11 +25,11 @@ from evenflow.state.expiry import Expiry, unexpired
 from evenflow.state.segments import (
     VERSION,
     Segment,
-    StateReader,
     key_columns,
     numbers_of,
     write_segment,
 )
+from evenflow.state.state_reader import StateReader
 from evenflow.state.whole_keys import rows_of_fingerprints
 
 CHUNK = 1 << 20  #: rows that a task holds at a time
@@ -75,8 +75,10 @@ class Task:
             segments = _expiring_within(segments, int(ends.min()), int(ends.max()))
             if not segments:
                 return None
-        reader = StateReader(batch.storage, list(segments), dict(batch.owners))
-        names = self.job.state_schema().names
+        schema = self.job.state_schema()
+        names, as_kept = schema.names, [(stored(field.name), field.type) for field in schema]
+        owners = dict(batch.owners)
+        reader = StateReader(batch.storage, list(segments), owners, pa.schema(as_kept))
         found, writer = reader.found(keys.fingerprints, keys.columns)
         states = found.select([stored(name) for name in names]).rename_columns(names)
         others = (writer >= 0) & (writer != self.partition)
@@ -139,9 +141,14 @@ class Task:
             epochs = batch.epochs_after(consumed)
             segment = write_segment(batch.storage, table, self.partition, epochs, job.expires)
             written = {"segment": segment.to_json(), "consumed": [old.file for old in consumed]}
-        if self.costs is not None:
-            written["costs"] = self.costs.write(batch, self.partition, states)
         return {**written, "write_seconds": time.perf_counter() - began}
+
+    def write_costs(self, states: pa.Table | None) -> dict[str, Any] | None:
+        """Write what each key has cost, where that is wanted; the name of the file."""
+        if self.costs is None:
+            return None
+        assert self.batch is not None
+        return {"costs": self.costs.write(self.batch, self.partition, states)}
 
     def write_output(self, tables: Iterable[pa.Table]) -> dict[str, Any] | None:
         """Write the output rows, table by table; the file, None if there are no rows."""

@@ -9,8 +9,9 @@ the output (`OwnerTask`). What differs between plain keys, windows, joins and re
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,8 @@ from evenflow.engine.layout import FINGERPRINT, PARTITION, REPORT, count_keys
 from evenflow.engine.task import Task
 from evenflow.model.owners import Owners
 from evenflow.state.errors import explained
+from evenflow.storage import together
+from evenflow.storage.requests import counting
 
 _OUTPUT_ROWS = 1 << 16  # of one record batch
 
@@ -113,9 +116,10 @@ class SplitTask:
             yield from parts.combine_chunks().to_batches()
         if self.batch is not None:
             keys = count_keys(self.job, table)
-            report = task.tally.report("work", partition, keys=keys, **task.times.report())
+            own = {"requests": {"writes": 1}} if self.batch.storage.concurrency > 1 else {}
+            report = task.tally.report("work", partition, keys=keys, **task.times.report(), **own)
             name = self.batch.report_of(partition)
-            with explained("write", self.batch.storage.where(name)):
+            with explained("write", self.batch.storage.where(name)), counting():
                 self.batch.storage.put(name, [report.encode()])
 
 
@@ -137,13 +141,18 @@ class OwnerTask:
         self, partition: int, batches: Iterator[pa.RecordBatch]
     ) -> Iterator[pa.RecordBatch]:
         task = Task(self.job, self.batch, partition, self.split)
-        result = self.job.work.run(task, batches)
         if self.batch is None:
-            for table in result.output:
+            for table in self.job.work.run(task, batches).output:
                 yield from table.combine_chunks().to_batches(max_chunksize=_OUTPUT_ROWS)
             return
-        output = task.write_output(result.output)
-        written = task.write_state(result.states)
+        with counting() as requests:
+            result = self.job.work.run(task, batches)
+            writes: list[Callable[[], dict[str, Any] | None]] = [
+                partial(task.write_output, result.output),
+                partial(task.write_state, result.states),
+                partial(task.write_costs, result.states),
+            ]
+            output, written, costs = together(self.batch.storage, writes)
         report = task.tally.report(
             "state",
             partition,
@@ -151,7 +160,9 @@ class OwnerTask:
             split=self.split,
             output=output,
             **result.counts,
-            **written,
+            **(written or {}),
+            **(costs or {}),
             **({} if self.split else task.times.report()),
+            **({"requests": requests.to_dict()} if self.batch.storage.concurrency > 1 else {}),
         )
         yield pa.record_batch([pa.array([report], pa.string())], names=[REPORT])

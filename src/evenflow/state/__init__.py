@@ -3,19 +3,18 @@
 NumPy and pyarrow alone: neither Spark nor a compiler is needed to read a checkpoint.
 """
 
-from evenflow.state.checkpoint import Checkpoint, CheckpointLock
+from evenflow.state.checkpoint import Checkpoint
 from evenflow.state.compaction import compact, newest
-from evenflow.state.errors import AlreadyCommitted, CheckpointError, DamagedState
+from evenflow.state.errors import AlreadyCommitted, CheckpointError, DamagedState, LostLease
 from evenflow.state.manifest import Manifest
 from evenflow.state.segments import (
     FINGERPRINT,
     VERSION,
     Segment,
-    StateReader,
-    look_up,
     read_segment,
     write_segment,
 )
+from evenflow.state.state_reader import StateReader, look_up
 
 __all__ = [
     "FINGERPRINT",
@@ -23,8 +22,8 @@ __all__ = [
     "AlreadyCommitted",
     "Checkpoint",
     "CheckpointError",
-    "CheckpointLock",
     "DamagedState",
+    "LostLease",
     "Manifest",
     "Segment",
     "StateReader",

@@ -1,45 +1,50 @@
-"""The checkpoint: identity, lock, one manifest per batch, segments."""
+"""The checkpoint: identity, lease, one manifest per batch, segments."""
 
 from __future__ import annotations
 
 import json
 import os
-import re
-import socket
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, Self
+from dataclasses import asdict, replace
+from functools import partial
+from typing import Any
 from uuid import uuid4
 
 from evenflow.model import InputError
 from evenflow.model.validation import check_whole
 from evenflow.state.errors import AlreadyCommitted, CheckpointError, explained, other_format
-from evenflow.state.manifest import FORMAT, Manifest, dump, load, seal, unseal
-from evenflow.state.segments import SEGMENTS, batch_of
-from evenflow.storage import Lock, Storage, storage_at
+from evenflow.state.lease import (
+    SECONDS,
+    Clock,
+    Lease,
+    in_use,
+    lease_name,
+    lost,
+    new_holder,
+    new_token,
+    old_leases,
+    wait_until_free,
+)
+from evenflow.state.manifest import FORMAT, Manifest, seal, unseal
+from evenflow.state.records import (
+    RECORDS,
+    Place,
+    Record,
+    Takeover,
+    content_of_record,
+    counting,
+    is_over,
+    place_after,
+    places,
+    record_in,
+)
+from evenflow.state.segments import SEGMENTS
+from evenflow.storage import Storage, storage_at, together
 
 FOLDER = "evenflow"  #: of the checkpoint location, beside Spark's own
 IDENTITY = "identity.json"
-MANIFESTS = "manifests/"
 _QUERY = "query"
-_MANIFEST = re.compile(r"manifests/(\d{10,})\.json(\..*)?")
-
-
-class CheckpointLock:
-    """Held by one driver; it goes when the process ends, however it ends."""
-
-    def __init__(self, lock: Lock) -> None:
-        self._lock = lock
-
-    def release(self) -> None:
-        """Let others in. A second call does nothing."""
-        self._lock.release()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.release()
 
 
 class Checkpoint:
@@ -51,7 +56,7 @@ class Checkpoint:
     Example:
         >>> import tempfile
         >>> checkpoint = Checkpoint.open(tempfile.mkdtemp(), {"key": ["page"], "seed": 0})
-        >>> with checkpoint.lock():
+        >>> with checkpoint.acquire():
         ...     checkpoint.commit(Manifest(batch=0))
         >>> checkpoint.last().batch
         0
@@ -62,7 +67,15 @@ class Checkpoint:
     def __init__(self, storage: Storage, identity: Mapping[str, Any]) -> None:
         self.storage = storage  #: everything lies in it, rooted at PATH/evenflow
         self.identity = identity
-        self._known: dict[int, Manifest] = {}  # a manifest never changes: read it once
+        self._known: dict[Place, Record] = {}  # a record never changes: read it once
+        self._fence: int | None = None  # of the driver that has acquired it
+        self._lease: Lease | None = None
+        self._newest: tuple[Place, Record] | None = None  # all that a holder needs to know
+        self._garbage: dict[str, float] = {}  # name → when it was first seen to be garbage
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Another process has no part in the lease, and cannot know what is the newest record.
+        return {**vars(self), "_known": {}, "_lease": None, "_newest": None, "_garbage": {}}
 
     @classmethod
     def open(
@@ -122,112 +135,228 @@ class Checkpoint:
             self.storage.put(IDENTITY, [content])
         self.identity = unseal(content, self.storage.where(IDENTITY))
 
-    # --- lock ------------------------------------------------------------------------------------
+    # --- lease -----------------------------------------------------------------------------------
 
-    def lock(self, clock: Callable[[], float] = time.time) -> CheckpointLock:
-        """Keep every other driver out, until it is released or this process ends.
+    def acquire(
+        self,
+        seconds: float = SECONDS,
+        clock: Clock = time.monotonic,
+        sleep: Callable[[float], object] = time.sleep,
+        wall_clock: Clock = time.time,
+    ) -> Lease:
+        """Become the driver that commits, until the lease is released or lost.
 
-        A second driver gets an `InputError` that names the holder. No stale lock is left behind by a
-        crash.
+        A driver that has ended is known at once on the machine that it ran on; of another one it is
+        believed once it was not heard of for its lease's time. If it is heard of, an `InputError`
+        names it.
+
+        Guarantee: from here on no other driver commits, however long it was stopped and whatever it
+        has under way. Of several that acquire at the same moment, one does.
+
+        Parameters:
+            seconds: how long this driver must not be heard of for another to take over.
+            clock, sleep, wall_clock: of this machine.
         """
-        now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(clock()))
-        holder = {"pid": os.getpid(), "host": socket.gethostname(), "since": now}
-        with explained("lock", self.storage.where("lock")):
-            try:
-                return CheckpointLock(self.storage.lock("lock", json.dumps(holder)))
-            except BlockingIOError as error:
-                raise InputError(
-                    f"the checkpoint {self.location} is in use by {_holder(error.strerror)}; stop that "
-                    "query first, or give this one a checkpoint of its own"
-                ) from None
+        place, fence = Place(0), 0
+        found = self._find_newest()
+        if found is not None:
+            place, fence = place_after(*found), found[1].fence
+            said = asdict(found[1]) if isinstance(found[1], Takeover) else None
+            changed = lambda: self._find_newest() != found  # noqa: E731
+            wait_until_free(self.storage, fence, said, changed, clock, sleep)
+        takeover = Takeover(fence + 1, new_holder(wall_clock), new_token(), seconds)
+        lease = Lease(self.storage, takeover, self._newest_fence, clock)
+        try:
+            with explained("write", self.storage.where(place.name)):
+                first = self.storage.create(place.name, content_of_record(takeover))
+            there = self._all_places()
+            # Its place may have been cleared, had this process been stopped since it looked for it.
+            if not first or there[-1] != place:
+                raise in_use(self.storage, {})
+            with explained("write", self.storage.where(lease_name(lease.fence))):
+                lease.beat()
+            with explained("delete", self.storage.where(RECORDS)):
+                self.storage.delete(*(p.name for p in there[:-1] if p.batch == place.batch))
+        except BaseException:
+            lease.abandon()
+            raise
+        self._fence, self._lease, self._newest = lease.fence, lease, (place, takeover)
+        return lease
+
+    def confirm(self) -> None:
+        """Raise `LostLease` if this driver has been taken over; nothing happens without a lease."""
+        if self._lease is not None:
+            self._lease.confirm()
+        elif self._fence is not None and self._newest_fence() != self._fence:
+            raise lost(self.storage)
+
+    def _may_be_lost(self) -> bool:
+        if self._lease is not None:
+            return self._lease.overdue()
+        return (
+            self._fence is not None
+        )  # of a lease in another process, of whose time this one is unaware
+
+    def _newest_fence(self) -> int:
+        found = self._find_newest()
+        return 0 if found is None else found[1].fence
 
     # --- manifests -------------------------------------------------------------------------------
 
     def batches(self) -> list[int]:
         """The batches whose manifests are kept, oldest first."""
-        with explained("list", self.storage.where(MANIFESTS)):
-            names = self.storage.list(MANIFESTS)
-        matches = map(_MANIFEST.fullmatch, names)
-        return sorted(int(match[1]) for match in matches if match and not match[2])
+        return sorted(self.manifests())
+
+    def manifests(self) -> dict[int, Manifest]:
+        """Batch → its manifest, of all that are kept."""
+        found = self.places()
+        records = together(self.storage, [partial(self.record, place) for place in found])
+        return {r.batch: r for r in records if isinstance(r, Manifest)}
 
     def last(self) -> Manifest | None:
         """The manifest committed last; None before the first."""
-        batches = self.batches()
-        return self.manifest(batches[-1]) if batches else None
+        if self._newest is not None and isinstance(self._newest[1], Manifest):
+            return self._newest[1]
+        for place in reversed(self.places()):
+            record = self.record(place)
+            if isinstance(record, Manifest):
+                return record
+        return None
 
     def manifest(self, batch: int) -> Manifest:
         """The manifest of a batch that is kept; `DamagedState` if it is not what was written."""
-        if batch not in self._known:
-            name = manifest_name(batch)
-            self._known[batch] = load(content_of(self.storage, name), self.storage.where(name))
-        return self._known[batch]
+        for place in self.places():
+            record = self.record(place) if place.batch == batch else None
+            if isinstance(record, Manifest):
+                return record
+        raise CheckpointError(
+            f"the manifest of batch {batch} is not kept in {self.location}; "
+            "`evenflow state show` says which ones are"
+        )
 
     def commit(self, manifest: Manifest) -> None:
         """Make a batch count, in one step.
 
         Guarantee: after it returns, the batch survives a crash of the machine; if it raises, or the
         process dies within, the batch is committed as a whole or not at all. The same manifest may be
-        committed twice; another one for the same batch is `AlreadyCommitted`.
+        committed twice; another one for the same batch is `AlreadyCommitted`. A driver that was taken
+        over never commits: that is `LostLease`.
         """
         check_whole("the batch", manifest.batch, 0)
-        name, content = manifest_name(manifest.batch), dump(manifest)
-        batches = self.batches()
-        if batches and manifest.batch < batches[-1] and manifest.batch not in batches:
-            raise AlreadyCommitted(
-                f"batch {manifest.batch} was committed to {self.location} long ago: batch "
-                f"{batches[-1]} is; is an older query still running on this checkpoint?"
-            )
-        with explained("write", self.storage.where(name)):
-            ours = self.storage.create(name, content)
+        newest = self._newest if self._newest is not None else self._find_newest()
+        fence = self._fence
+        if fence is None:
+            fence = 0 if newest is None else newest[1].fence
+        manifest = replace(manifest, fence=fence)
+        place = self._place_of(manifest, newest)
+        if place is None:
+            return
+        self._newest = None  # if the reply is lost, nobody knows
+        with explained("write", self.storage.where(place.name)):
+            ours = self.storage.create(place.name, content_of_record(manifest))
+        # The places of old records are cleared: there, a driver that was stopped for long finds no one.
+        if not ours or self._may_be_lost():
+            newest = self._find_newest()
+            if newest is not None and newest[1].fence > fence:
+                raise lost(self.storage)
         if not ours:
             raise AlreadyCommitted(
-                f"batch {manifest.batch} is already committed to {self.storage.where(name)} with "
+                f"batch {manifest.batch} is already committed to {self.storage.where(place.name)} with "
                 "another content; is a second query running on this checkpoint?"
             )
+        self._known[place] = manifest
+        if self._lease is not None:
+            self._newest = (place, manifest)
+
+    def _place_of(self, manifest: Manifest, newest: tuple[Place, Record] | None) -> Place | None:
+        """Where the manifest belongs; None if it is committed already."""
+        if newest is None:
+            return Place(manifest.batch)
+        place, record = newest
+        if record.fence > manifest.fence:
+            raise lost(self.storage)
+        committed = place.batch if isinstance(record, Manifest) else place.batch - 1
+        if manifest.batch > committed:
+            return Place(manifest.batch, place.turn + 1 if place.batch == manifest.batch else 0)
+        if manifest.batch < committed:
+            raise AlreadyCommitted(
+                f"batch {manifest.batch} was committed to {self.location} long ago: batch "
+                f"{committed} is; is an older query still running on this checkpoint?"
+            )
+        if content_of_record(self.manifest(committed)) == content_of_record(manifest):
+            return None
+        raise AlreadyCommitted(
+            f"batch {manifest.batch} is already committed to {self.location} with another content; is "
+            "a second query running on this checkpoint?"
+        )
+
+    def places(self) -> list[Place]:
+        """Where the records that count are, in order."""
+        return counting(self._all_places())
+
+    def _all_places(self) -> list[Place]:
+        with explained("list", self.storage.where(RECORDS)):
+            return places(self.storage)
+
+    def record(self, place: Place) -> Record:
+        """The record at a place; `DamagedState` if it is not what was written."""
+        if place not in self._known:
+            where = self.storage.where(place.name)
+            self._known[place] = record_in(content_of(self.storage, place.name), where)
+        return self._known[place]
+
+    def _find_newest(self) -> tuple[Place, Record] | None:
+        found = self.places()
+        return (found[-1], self.record(found[-1])) if found else None
 
     # --- cleaning up -----------------------------------------------------------------------------
 
     def retain(self, keep: int = 10) -> list[int]:
-        """Drop all but the newest `keep` manifests; returns the batches dropped."""
+        """Drop the records before the newest `keep` manifests; returns the batches dropped."""
         check_whole("the number of manifests to keep", keep, 1)
-        dropped = self.batches()[:-keep]
-        for batch in dropped:  # oldest first, so that what is kept has no holes after a crash
-            name = manifest_name(batch)
-            with explained("delete", self.storage.where(name)):
-                self.storage.delete(name)
-            self._known.pop(batch, None)
-        return dropped
+        self.confirm()
+        found = self._all_places()
+        kept = counting(found)
+        if kept and isinstance(self.record(kept[-1]), Takeover):
+            keep += 1  # its batch is not committed yet
+        kept = kept[-keep:]
+        dropped = [place for place in found if place not in kept]
+        for place in dropped:  # oldest first, so that what is kept has no holes after a crash
+            with explained("delete", self.storage.where(place.name)):
+                self.storage.delete(place.name)
+            self._known.pop(place, None)
+        return sorted({place.batch for place in dropped} - {place.batch for place in kept})
 
-    def collect_garbage(self) -> list[str]:
+    def collect_garbage(self, grace: float = 0.0, clock: Clock = time.monotonic) -> list[str]:
         """Delete the segments that no kept manifest names; returns the names deleted.
 
         Those of batches that are not committed yet stay: a task may just be writing them. If a kept
         manifest cannot be read, nothing is deleted.
+
+        Parameters:
+            grace: how many seconds ago it must have been garbage already, so that a slow task or
+                reader that has begun with it finds it.
+            clock: gives seconds.
         """
-        batches = self.batches()
-        if not batches:
+        self.confirm()
+        manifests = self.manifests()
+        if not manifests:
             return []
-        named = {s.name for batch in batches for s in self.manifest(batch).segments}
+        latest, named = max(manifests), {s.name for m in manifests.values() for s in m.segments}
         with explained("clean up", self.storage.where()):
             found = {
                 *self.storage.list(SEGMENTS),
                 *self.storage.unfinished(SEGMENTS),
-                *self.storage.unfinished(MANIFESTS),
+                *self.storage.unfinished(RECORDS),
             }
-            removed = sorted(name for name in found - named if _is_over(name, batches[-1]))
-            for name in removed:
-                self.storage.delete(name)
+            garbage = {name for name in found - named if is_over(name, latest)}
+            if self._fence is not None:
+                garbage.update(old_leases(self.storage, self._fence))
+            now = clock()
+            self._garbage = {name: self._garbage.get(name, now) for name in garbage}
+            removed = sorted(name for name, since in self._garbage.items() if now - since >= grace)
+            self.storage.delete(*removed)
         return removed
-
-
-def manifest_name(batch: int) -> str:
-    """The name of a batch's manifest in the checkpoint's storage.
-
-    Example:
-        >>> manifest_name(12)
-        'manifests/0000000012.json'
-    """
-    return f"{MANIFESTS}{batch:010d}.json"
 
 
 def content_of(storage: Storage, name: str) -> bytes:
@@ -248,18 +377,11 @@ def _location(storage: Storage) -> str:
     return storage.where().removesuffix(f"/{FOLDER}")
 
 
-def _is_over(name: str, latest: int) -> bool:
-    """Whether an object is of a batch that is committed, so that nobody is writing it any more."""
-    manifest = _MANIFEST.fullmatch(name)
-    batch = int(manifest[1]) if manifest else batch_of(name)
-    return batch is not None and batch <= latest
-
-
 def _begin(storage: Storage, identity: Mapping[str, Any]) -> None:
     with explained("create", storage.where()):
         if storage.list("metrics.jsonl"):
             raise other_format(_location(storage), 1, FORMAT)
-        if storage.list(MANIFESTS):
+        if storage.list(RECORDS):
             raise CheckpointError(
                 f"{storage.where()} holds committed batches, but its {IDENTITY} is missing; restore "
                 "it from a backup, or start over with an empty checkpoint"
@@ -272,11 +394,3 @@ def _shown(identity: Mapping[str, Any], name: str) -> str:
     if name not in identity:
         return "nothing"
     return json.dumps(identity[name], ensure_ascii=False, sort_keys=True)
-
-
-def _holder(content: str | None) -> str:
-    try:
-        holder = json.loads(content or "")
-        return f"process {holder['pid']} on {holder['host']} since {holder['since']}"
-    except (ValueError, KeyError, TypeError):
-        return "another process"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +20,7 @@ from evenflow.state.segments import (
     numbers_of,
     read_segment,
 )
-from evenflow.storage import Storage
+from evenflow.storage import Storage, together
 
 
 def compact(
@@ -46,14 +47,19 @@ def compact(
         owners: epoch → function from fingerprints to owners, to leave out the rows that
             other owners have taken over.
     """
-    tables, consumed, rows = [checked(new_table)], [], new_table.num_rows
+    consumed, rows = [], new_table.num_rows
     for segment in sorted(segments, key=lambda segment: -segment.highest_batch):
         if segment.rows > 2 * rows:
             break
-        old = _kept(read_segment(storage, segment), segment, owners)
-        tables.append(old if expiry is None else expiry.alive(old))
         consumed.append(segment)
         rows += segment.rows
+
+    def kept(segment: Segment) -> pa.Table:
+        old = _kept(read_segment(storage, segment), segment, owners)
+        return old if expiry is None else expiry.alive(old)
+
+    tables = [checked(new_table)]
+    tables += together(storage, [partial(kept, segment) for segment in consumed])
     return (newest(pa.concat_tables(tables)) if consumed else tables[0]), consumed
 
 

@@ -10,27 +10,30 @@
 Fingerprints lie apart from the rows, so that a key that is not there costs 8 bytes per row of a block.
 Every byte between header and trailer belongs to exactly one checksum; the segment's own checksum is
 that of schema, index and trailer (its footer), which hold all others. So opening a segment reads its
-header and footer alone, in one request, and still notices if it is another one than the manifest names.
+footer alone, in one request, and still notices if it is another one than the manifest names. A small
+segment is read whole, at once.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 from zlib import crc32
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from evenflow.state.errors import damaged, explained
+from evenflow.state.errors import DamagedState, damaged, explained
 from evenflow.storage import Storage
+from evenflow.storage.cache import forget
 
 I64 = npt.NDArray[np.int64]
 U32 = npt.NDArray[np.uint32]
 U64 = npt.NDArray[np.uint64]
+T = TypeVar("T")
 
 HEADER = b"evenflow state segment, format 2\n".ljust(64, b"\0")
 _TRAILER = struct.Struct("<8sQQQQQIIQ")  # magic, rows, block rows, three offsets, two crcs, spare
@@ -39,6 +42,7 @@ _ALIGNMENT = 64  # Arrow's own: buffers are used where they lie, without a copy
 _MOST_ROWS, _FEWEST_ROWS = 1024, 16
 _BLOCK_BYTES = 16 << 10  # what one look-up has to check; small enough to be cheap
 _LIKELY_FOOTER = 4 << 10  # to read at first where nobody says how long it is
+_SMALL = 64 << 10  # bytes of a segment that is read whole: three requests cost more than its bytes
 
 
 class _Index(NamedTuple):
@@ -51,7 +55,7 @@ class _Index(NamedTuple):
         return b"".join(np.ascontiguousarray(part).tobytes() for part in self)
 
     @classmethod
-    def from_bytes(cls, content: bytes, offset: int, blocks: int) -> _Index:
+    def from_bytes(cls, content: bytes | memoryview, offset: int, blocks: int) -> _Index:
         words = np.frombuffer(content, np.uint64, 2 * blocks, offset)
         checksums = np.frombuffer(content, np.uint32, 2 * blocks, offset + 16 * blocks)
         return cls(words[:blocks], words[blocks:], checksums[:blocks], checksums[blocks:])
@@ -152,12 +156,15 @@ class Container:
     Blocks are read, not mapped: a file that is cut short or a disk that fails then raises an error,
     where a mapped page would kill the process; and in a fresh process faults cost more than copies.
 
+    A cache is not trusted: what fails a check is dropped from it and read from the store once more.
+
     Parameters:
         storage: where the segment is.
         name: its name there.
         checksum: what the segment's own checksum must be; None: whatever it is.
         size: how many bytes it must have; None: ask the storage.
         footer: how many of them are its footer; None: find out.
+        whole: whether to read all of it now.
     """
 
     def __init__(
@@ -167,21 +174,29 @@ class Container:
         checksum: int | None = None,
         size: int | None = None,
         footer: int | None = None,
+        whole: bool = False,
     ) -> None:
         self._storage, self._name = storage, name
+        self._content: memoryview | None = None  # all of it, where it was read at once
         self.where = storage.where(name)  #: for messages
         if size is None:
             with explained("read", self.where):
                 size = storage.size(name)
-        self._read_ends(size, _LIKELY_FOOTER if footer is None else footer, checksum)
-
-    def _read_ends(self, size: int, footer: int, checksum: int | None) -> None:
         if size < len(HEADER) + _TRAILER.size:
             raise damaged(self.where, f"{size} bytes are too few for a segment")
+        length, footer = size, _LIKELY_FOOTER if footer is None else footer
+        self._trusted(lambda: self._open(length, footer, checksum, whole or length <= _SMALL))
+
+    def _open(self, size: int, footer: int, checksum: int | None, whole: bool) -> None:
+        if whole:
+            (content,) = self._ranges([(0, size)], size)
+            self._content = memoryview(content)
         start = max(size - max(footer, _TRAILER.size), 0)
-        header, content = self._ranges([(0, len(HEADER)), (start, size)], size)
-        if header != HEADER:
-            raise damaged(self.where, "its header is not that of a segment")
+        (content,) = self._ranges([(start, size)], size)
+        if whole or checksum is None:  # else the checksum says what it is, for one request less
+            (header,) = self._ranges([(0, len(HEADER))])
+            if header != HEADER:
+                raise damaged(self.where, "its header is not that of a segment")
         end = len(content) - _TRAILER.size
         trailer = content[end:]
         _, rows, step, row_offset, schema_offset, index_offset, own, _, _ = _TRAILER.unpack(trailer)
@@ -203,10 +218,24 @@ class Container:
         self._fingerprint_bounds = np.append(starts, row_offset)
         self._row_bounds = np.insert(self._index.ends.astype(np.int64), 0, row_offset)
 
+    def _trusted(self, read: Callable[[], T]) -> T:
+        """What `read` returns; where a cache gave it something damaged, what the store gives it."""
+        try:
+            return read()
+        except DamagedState:
+            if not forget(self._storage, self._name):
+                raise
+            self._content = None
+            return read()
+
     # --- blocks ----------------------------------------------------------------------------------
 
-    def _ranges(self, ranges: list[tuple[int, int]], size: int | None = None) -> list[bytes]:
+    def _ranges(
+        self, ranges: list[tuple[int, int]], size: int | None = None
+    ) -> Sequence[bytes | memoryview]:
         """Parts of the segment, or an error: never less."""
+        if self._content is not None:
+            return [self._content[start:end] for start, end in ranges]
         with explained("read", self.where):
             contents = self._storage.read_ranges(self._name, ranges)
             for content, (start, end) in zip(contents, ranges, strict=True):
@@ -238,7 +267,9 @@ class Container:
         if not len(blocks):
             return np.zeros(0, np.uint64)
         bounds, checksums = self._fingerprint_bounds, self._index.fingerprint_checksums
-        content = b"".join(self._checked(blocks, bounds, checksums, "fingerprints"))
+        content = self._trusted(
+            lambda: b"".join(self._checked(blocks, bounds, checksums, "fingerprints"))
+        )
         rows = len(blocks) * self._step
         if blocks[-1] + 1 == self.blocks:
             rows -= self.blocks * self._step - self.rows  # the last block is not full
@@ -247,7 +278,8 @@ class Container:
     def _rows_of(self, blocks: I64) -> pa.Table:
         if not len(blocks):
             return self.schema.empty_table()
-        contents = self._checked(blocks, self._row_bounds, self._index.row_checksums, "rows")
+        bounds, checksums = self._row_bounds, self._index.row_checksums
+        contents = self._trusted(lambda: list(self._checked(blocks, bounds, checksums, "rows")))
         read = pa.ipc.read_record_batch
         batches = [read(pa.py_buffer(content), self.schema) for content in contents]
         return pa.Table.from_batches(batches, self.schema).combine_chunks()

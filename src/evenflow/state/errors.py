@@ -24,6 +24,10 @@ class AlreadyCommitted(CheckpointError):
     """This batch has been committed before, with another content."""
 
 
+class LostLease(CheckpointError):
+    """Another driver has taken over the checkpoint: this one must not commit any more."""
+
+
 class OtherFormat(InputError):
     """The checkpoint was written by a version of evenflow whose format this one does not read."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -15,7 +16,7 @@ from evenflow.state.segments import (
     numbers_of,
     open_segment,
 )
-from evenflow.storage import Storage
+from evenflow.storage import Storage, together
 
 
 class Expiry(NamedTuple):
@@ -71,14 +72,15 @@ def rows_expiring(
         owner: whose rows are wanted.
     """
     after, until = between
-    found = []
-    for segment in segments:
+
+    def overlaps(segment: Segment) -> bool:
         if segment.expires is None or segment.expires[0] > until:
-            continue
+            return False
         if after is not None and segment.expires[1] <= after:
-            continue
-        if settled(segment) and segment.owner != owner:
-            continue
+            return False
+        return segment.owner == owner or not settled(segment)
+
+    def expiring_in(segment: Segment) -> pa.Table:
         container = open_segment(storage, segment)
         prints = container.fingerprints()
         (own,) = np.nonzero(owner_of(prints) == owner)
@@ -88,5 +90,6 @@ def rows_expiring(
         if after is not None:
             expiring &= ends > after
         rows = rows.add_column(0, FINGERPRINT, pa.array(prints.view(np.int64)))
-        found.append(rows.filter(pa.array(expiring)))
-    return found
+        return rows.filter(pa.array(expiring))
+
+    return together(storage, [partial(expiring_in, s) for s in segments if overlaps(s)])

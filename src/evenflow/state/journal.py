@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
+
 from evenflow.model.plan import Plan
 from evenflow.state.checkpoint import content_of
 from evenflow.state.errors import explained
@@ -10,6 +13,7 @@ from evenflow.storage import Storage
 
 PLANS = "plans/"
 PARTITIONS = "partitions.json"
+_NUMBER = re.compile(r"\d+")
 
 
 def fixed_plan(storage: Storage, batch: int, wanted: Plan) -> Plan:
@@ -34,10 +38,19 @@ def fixed_plan(storage: Storage, batch: int, wanted: Plan) -> Plan:
 def forget_plans(storage: Storage, batch: int) -> None:
     """Drop the plans of batches before this one, which are committed."""
     with explained("clean up", storage.where(PLANS)):
-        for name in storage.list(PLANS) + storage.unfinished(PLANS):
-            number = name.removeprefix(PLANS).partition(".")[0]
-            if number.isdigit() and int(number) < batch:
-                storage.delete(name)
+        found = storage.list(PLANS) + storage.unfinished(PLANS)
+        storage.delete(*of_batches(found, PLANS, batch - 1))
+
+
+def of_batches(names: Iterable[str], folder: str, latest: int) -> list[str]:
+    """The names that begin with the number of a batch up to the latest.
+
+    Example:
+        >>> of_batches(["plans/0000000003.json", "plans/0000000004.json"], "plans/", 3)
+        ['plans/0000000003.json']
+    """
+    numbers = ((name, _NUMBER.match(name, len(folder))) for name in names)
+    return [name for name, number in numbers if number and int(number[0]) <= latest]
 
 
 def request_partitions(storage: Storage, partitions: int, instead_of: int) -> None:

@@ -29,6 +29,7 @@ class Manifest:
         output: the files or rows that were delivered.
         metrics: of this batch.
         event_time: how far event time has come, for state that expires (`event_time.Watermarks`).
+        fence: the number of the driver that committed it; each one that takes over has a higher one.
         format: of the object.
     """
 
@@ -40,6 +41,7 @@ class Manifest:
     output: Sequence[Any] = ()
     metrics: Mapping[str, Any] = field(default_factory=dict)
     event_time: Mapping[str, Any] = field(default_factory=dict)
+    fence: int = 0
     format: int = FORMAT
 
     def __post_init__(self) -> None:
@@ -70,7 +72,11 @@ def dump(manifest: Manifest) -> bytes:
 
 def load(content: bytes, where: str = "manifest") -> Manifest:
     """The manifest in an object's content; `DamagedState` if a single bit of it has changed."""
-    body = unseal(content, where)
+    return manifest_of(unseal(content, where), where)
+
+
+def manifest_of(body: dict[str, Any], where: str) -> Manifest:
+    """The manifest with these fields; refused if a later version has added one."""
     unknown = set(body) - {one.name for one in fields(Manifest)}
     if unknown:
         raise other_format(where, f"{FORMAT} with {', '.join(sorted(unknown))}", FORMAT)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 from uuid import uuid4
 
@@ -15,7 +15,6 @@ import pyarrow as pa
 from evenflow.model import InputError
 from evenflow.state.container import I64, U64, Container, Encoded
 from evenflow.state.errors import explained
-from evenflow.state.key_values import Booleans, equal_keys, matched
 from evenflow.storage import Storage
 
 FINGERPRINT = "__fingerprint"  #: int64, the bits of the key's fingerprint
@@ -24,7 +23,6 @@ VERSION = "__version"  #: int64, the batch that wrote the row
 SEGMENTS = "segments/"  #: where they are in a checkpoint's storage
 
 _NAME = re.compile(r"segments/\d+-(\d+)-[0-9a-f]+\.seg(\..*)?")
-_NEVER = np.iinfo(np.int64).min
 
 OwnerFunction = Callable[[U64], npt.NDArray[np.int32]]  #: fingerprints → owners, as `Owners` is
 
@@ -205,165 +203,19 @@ def fingerprints_in(table: pa.Table) -> U64:
 # --- reading -------------------------------------------------------------------------------------
 
 
-def open_segment(storage: Storage, segment: Segment) -> Container:
-    """Open a segment, and make sure that it is the one that was committed."""
+def open_segment(storage: Storage, segment: Segment, whole: bool = False) -> Container:
+    """Open a segment, and make sure that it is the one that was committed.
+
+    Parameters:
+        storage: the checkpoint's.
+        segment: which.
+        whole: whether to read all of it now, in one request.
+    """
     footer = segment.footer or None
-    return Container(storage, segment.name, segment.checksum, segment.bytes, footer)
+    return Container(storage, segment.name, segment.checksum, segment.bytes, footer, whole)
 
 
 def read_segment(storage: Storage, segment: Segment) -> pa.Table:
     """All rows of a segment, sorted by fingerprint, every byte of it checked."""
-    fingerprints, rows = open_segment(storage, segment).read()
+    fingerprints, rows = open_segment(storage, segment, whole=True).read()
     return rows.add_column(0, FINGERPRINT, pa.array(fingerprints.view(np.int64)))
-
-
-class _Answers:
-    """The newest row found so far for every key that was asked for."""
-
-    def __init__(self, fingerprints: U64, keys: pa.Table) -> None:
-        if len(fingerprints) != keys.num_rows:
-            raise InputError(f"{len(fingerprints)} fingerprints for {keys.num_rows} keys")
-        self._fingerprints = fingerprints
-        self._keys = keys
-        self.version = np.full(len(fingerprints), _NEVER)
-        self.owner = np.full(len(fingerprints), -1)  #: who wrote the row
-        self._place = np.full(len(fingerprints), -1)
-        self._found: list[pa.Table] = []
-        self._n_found = 0
-
-    def search(self, container: Container, wanted: I64, owner: int) -> None:
-        """Look for the keys of the numbers `wanted` in one more segment, which is `owner`'s."""
-        names = container.schema.names
-        keys, state = key_columns(names), state_columns(names)
-        if len(keys) != self._keys.num_columns:
-            raise InputError(
-                f"{container.where} has {len(keys)} key columns, but {self._keys.num_columns} were "
-                "looked up; start a new checkpoint for a new key"
-            )
-        prints = np.unique(self._fingerprints[wanted])
-        if len(prints) < len(wanted):
-            # Windows of a key share its fingerprint. Asked for one by one, each would be compared
-            # with all that is stored of the key; so read those once, and match them by value.
-            rows = container.take(container.find(prints).row)
-            query, place = matched(self._keys.take(pa.array(wanted)), rows.select(keys))
-            query, rows = wanted[query], rows.take(pa.array(place))
-            same = np.ones(len(query), bool)
-        else:
-            hits = container.find(self._fingerprints[wanted])
-            rows, query = container.take(hits.row), wanted[hits.query]
-            same = equal_keys(rows.select(keys), self._keys.take(pa.array(query)))
-        version = numbers_of(rows, VERSION)
-        (kept,) = np.nonzero(same & (version > self.version[query]))
-        # The newest of one key comes last, and is the one that stays in the arrays.
-        kept = kept[np.argsort(version[kept], kind="stable")]
-        self.version[query[kept]] = version[kept]
-        self.owner[query[kept]] = owner
-        self._place[query[kept]] = self._n_found + np.arange(len(kept))
-        self._n_found += len(kept)
-        self._found.append(rows.select(state).take(pa.array(kept)))
-
-    def table(self, schema: pa.Schema) -> tuple[pa.Table, Booleans]:
-        found = self._place >= 0
-        rows = pa.concat_tables([schema.empty_table(), *(t.cast(schema) for t in self._found)])
-        return rows.combine_chunks().take(pa.array(self._place, mask=~found)), found
-
-
-class StateReader:
-    """Committed state, looked up by key.
-
-    Guarantee: the newest row of a key, in whichever epoch and by whichever owner it was written. The
-    cost grows with the keys asked for, not with the keys stored.
-
-    Parameters:
-        storage: the checkpoint's.
-        segments: those of one manifest.
-        owners: epoch → function from fingerprints to owners, for every epoch of a segment.
-        state_schema: the state columns that are expected; taken from the segments if not given, which
-            needs at least one segment.
-
-    Example:
-        >>> from evenflow.storage import MemoryStorage
-        >>> storage = MemoryStorage()
-        >>> row = {"__fingerprint": [7], "__version": [4], "k0": ["a"], "hits": [1]}
-        >>> segment = write_segment(storage, pa.table(row), owner=0, epochs=[0])
-        >>> reader = StateReader(storage, [segment], {0: lambda prints: np.zeros(len(prints), int)})
-        >>> state, found = reader.look_up(np.array([7, 8], np.uint64), pa.table({"k0": ["a", "b"]}))
-        >>> state["hits"].to_pylist(), found.tolist()
-        ([1, None], [True, False])
-    """
-
-    def __init__(
-        self,
-        storage: Storage,
-        segments: Sequence[Segment],
-        owners: Mapping[int, OwnerFunction],
-        state_schema: pa.Schema | None = None,
-    ) -> None:
-        missing = {epoch for segment in segments for epoch in segment.epochs} - set(owners)
-        if missing:
-            raise InputError(
-                f"segments were written in epochs {sorted(missing)}, but their owners are not given"
-            )
-        self._storage = storage
-        self._segments = sorted(segments, key=lambda segment: -segment.highest_batch)
-        self._owners = owners
-        self._schema = state_schema
-
-    def look_up(self, fingerprints: U64, keys: pa.Table) -> tuple[pa.Table, Booleans]:
-        """The state of every key, in order, nulls where it has none; and whether it has one."""
-        state, writer = self.found(fingerprints, keys)
-        return state, writer >= 0
-
-    def found(self, fingerprints: U64, keys: pa.Table) -> tuple[pa.Table, I64]:
-        """The state of every key, in order, nulls where it has none; and the owner that wrote it,
-        or -1."""
-        answers = _Answers(fingerprints, keys)
-        for segment, mine in self.likely(fingerprints):
-            # Newest segments come first: what is found there needs no look into older ones.
-            (wanted,) = np.nonzero(mine & (answers.version < segment.highest_batch))
-            if len(wanted):
-                answers.search(open_segment(self._storage, segment), wanted, segment.owner)
-        return answers.table(self.state_schema())[0], answers.owner
-
-    def likely(self, fingerprints: U64) -> Iterator[tuple[Segment, Booleans]]:
-        """Each segment in which some of these may be, newest first, and which."""
-        epochs = {epoch for segment in self._segments for epoch in segment.epochs}
-        owners = {epoch: self._owners[epoch](fingerprints) for epoch in epochs}
-        present = {epoch: set(np.unique(owner).tolist()) for epoch, owner in owners.items()}
-        for segment in self._segments:
-            asked = [epoch for epoch in segment.epochs if segment.owner in present[epoch]]
-            if asked:
-                yield (
-                    segment,
-                    np.logical_or.reduce([owners[epoch] == segment.owner for epoch in asked]),
-                )
-
-    def state_schema(self) -> pa.Schema:
-        """The state columns."""
-        if self._schema is None:
-            if not self._segments:
-                raise InputError("no segment to take the state's columns from; give state_schema")
-            stored = open_segment(self._storage, self._segments[0]).schema
-            self._schema = pa.schema([stored.field(name) for name in state_columns(stored.names)])
-        return self._schema
-
-
-def look_up(
-    storage: Storage,
-    segments: Sequence[Segment],
-    fingerprints: U64,
-    keys: pa.Table,
-    state_schema: pa.Schema | None = None,
-) -> tuple[pa.Table, Booleans]:
-    """The newest state of every key in any of these segments: `StateReader.look_up` for one owner.
-
-    Parameters:
-        storage: the checkpoint's.
-        segments: where to look, whoever owns them.
-        fingerprints: of the keys.
-        keys: the key columns, compared by their order.
-        state_schema: the state columns; taken from the segments if not given.
-    """
-    anywhere = [replace(segment, owner=0, epochs=(0,)) for segment in segments]
-    nobody = {0: lambda prints: np.zeros(len(prints), np.int32)}
-    return StateReader(storage, anywhere, nobody, state_schema).look_up(fingerprints, keys)

@@ -13,11 +13,11 @@ import pyarrow as pa
 
 from evenflow.model import InputError
 from evenflow.model.owners import Owners
-from evenflow.state.checkpoint import FOLDER, IDENTITY, Checkpoint, content_of, manifest_name
+from evenflow.state.checkpoint import FOLDER, IDENTITY, Checkpoint, content_of
 from evenflow.state.compaction import newest
-from evenflow.state.errors import CheckpointError, OtherFormat, damaged, explained
+from evenflow.state.errors import CheckpointError, OtherFormat, damaged, explained, other_format
 from evenflow.state.journal import PLANS
-from evenflow.state.manifest import Manifest, unseal
+from evenflow.state.manifest import FORMAT, Manifest, unseal
 from evenflow.state.segments import (
     FINGERPRINT,
     VERSION,
@@ -71,10 +71,12 @@ def verify(path: str | os.PathLike[str] | Storage, progress: Progress | None = N
     """
     storage = storage_at(path).under(FOLDER)
     checkpoint = Checkpoint(storage, {})
-    batches = checkpoint.batches()
+    places = checkpoint.places()
     with explained("list", storage.where()):
-        begun = bool(batches or storage.list(IDENTITY))
+        begun = bool(places or storage.list(IDENTITY))
         sealed = [IDENTITY, *storage.list(PLANS)]
+    if not begun and storage.list("metrics.jsonl"):
+        raise other_format(checkpoint.location, 1, FORMAT)
     if not begun:
         raise InputError(
             f"{checkpoint.location} is not a checkpoint of evenflow: it has no {FOLDER}/{IDENTITY}; "
@@ -85,9 +87,11 @@ def verify(path: str | os.PathLike[str] | Storage, progress: Progress | None = N
         with _noted(problems, storage.where(name)):
             unseal(content_of(storage, name), storage.where(name))
     manifests: list[Manifest] = []
-    for batch in batches:
-        with _noted(problems, storage.where(manifest_name(batch))):
-            manifests.append(checkpoint.manifest(batch))
+    for place in places:
+        with _noted(problems, storage.where(place.name)):
+            record = checkpoint.record(place)
+            if isinstance(record, Manifest):
+                manifests.append(record)
     segments = {segment.name: segment for m in manifests for segment in m.segments}
     owners = {epoch: described for m in manifests for epoch, described in m.owners.items()}
     left_behind: dict[str, pa.Table] = {}
@@ -102,7 +106,7 @@ def verify(path: str | os.PathLike[str] | Storage, progress: Progress | None = N
     for name, stale in left_behind.items():
         with _noted(problems, storage.where(name)):
             _check_taken_over(storage, name, stale, manifests, owners)
-    files = len(sealed) + len(batches) + len(segments)
+    files = len(sealed) + len(places) + len(segments)
     return Verdict(files, sum(segment.rows for segment in segments.values()), problems)
 
 

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
 
 from evenflow.state.compaction import newest
 from evenflow.state.container import I64, U64
-from evenflow.state.key_values import equal_keys
+from evenflow.state.key_values import Booleans, equal_keys
 from evenflow.state.segments import (
     FINGERPRINT,
     OwnerFunction,
     Segment,
-    StateReader,
     key_columns,
     open_segment,
 )
-from evenflow.storage import Storage
+from evenflow.state.state_reader import StateReader
+from evenflow.storage import Storage, together
 
 _NUMBER = "__number"  # of the key that was asked for
 
@@ -76,14 +77,16 @@ def _found(
     owners: Mapping[int, OwnerFunction],
     fingerprints: U64,
 ) -> pa.Table | None:
-    parts = []
-    for segment, mine in StateReader(storage, segments, owners).likely(fingerprints):
+    def part(segment: Segment, mine: Booleans) -> pa.Table:
         (wanted,) = np.nonzero(mine)
         container = open_segment(storage, segment)
         hits = container.find(fingerprints[wanted])
         rows = container.take(hits.row)
         number = wanted[hits.query]
         rows = rows.add_column(0, FINGERPRINT, pa.array(fingerprints[number].view(np.int64)))
-        parts.append(rows.append_column(_NUMBER, pa.array(number)))
+        return rows.append_column(_NUMBER, pa.array(number))
+
+    likely = StateReader(storage, segments, owners).likely(fingerprints)
+    parts = together(storage, [partial(part, segment, mine) for segment, mine in likely])
     table = newest(pa.concat_tables(parts)) if parts else None
     return table if table is not None and table.num_rows else None

@@ -6,12 +6,13 @@ import errno
 import random
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from threading import RLock
 from typing import Any, TypeVar
 from uuid import uuid4
 from weakref import WeakValueDictionary
 
-from evenflow.storage.protocol import Lock, Storage
+from evenflow.storage.protocol import Storage
 
 T = TypeVar("T")
 
@@ -62,7 +63,6 @@ class Faults:
     def __post_init__(self) -> None:
         self._random = random.Random(self.seed)
         self._guard = RLock()
-        self._locks: list[Lock] = []
         self._id = uuid4().hex
         _living[self._id] = self
 
@@ -97,15 +97,8 @@ class Faults:
             raise TimeoutError(errno.ETIMEDOUT, f"injected loss of reply {number}: {what}")
         return result
 
-    def hold(self, lock: Lock) -> Lock:
-        """Remember a lock: it goes when the process dies."""
-        self._locks.append(lock)
-        return lock
-
     def _dead(self, when: str) -> Crash:
         self.crashed = True
-        for lock in self._locks:
-            lock.release()
         return Crash(when)
 
 
@@ -116,23 +109,9 @@ def _found(identity: str) -> Faults:
     return _living[identity]
 
 
-class FaultyLock:
-    """A lock whose release is a call like any other."""
-
-    def __init__(self, inner: Lock, name: str, faults: Faults) -> None:
-        self._inner, self._name, self._faults = inner, name, faults
-
-    def release(self) -> None:
-        """Let others in. Does nothing after a crash: the lock is gone then."""
-        if not self._faults.crashed:
-            self._faults.call(f"release {self._name}", self._inner.release, fails=False)
-
-
 @dataclass(frozen=True)
 class FaultyStorage:
     """Another storage, with faults. See `Faults`.
-
-    A `lock` whose reply is lost is released: nobody would ever do it.
 
     Parameters:
         inner: where the objects are.
@@ -141,6 +120,11 @@ class FaultyStorage:
 
     inner: Storage
     faults: Faults = field(default_factory=Faults)
+
+    @property
+    def concurrency(self) -> int:
+        """One, so that the order of the calls is the same in every run."""
+        return 1
 
     def where(self, name: str = "") -> str:
         """As the inner storage says. Not a call."""
@@ -178,21 +162,11 @@ class FaultyStorage:
         """List, or a fault."""
         return self.faults.call(f"list {prefix}", lambda: self.inner.list(prefix))
 
-    def delete(self, name: str) -> None:
-        """Delete, or a fault."""
-        self.faults.call(f"delete {name}", lambda: self.inner.delete(name))
+    def copy(self, name: str, to: str) -> None:
+        """Copy, or a fault."""
+        self.faults.call(f"copy {name} {to}", lambda: self.inner.copy(name, to))
 
-    def lock(self, name: str, holder: str) -> FaultyLock:
-        """Lock, or a fault."""
-        taken: list[Lock] = []
-
-        def take() -> Lock:
-            taken.append(self.faults.hold(self.inner.lock(name, holder)))
-            return taken[0]
-
-        try:
-            return FaultyLock(self.faults.call(f"lock {name}", take), name, self.faults)
-        except OSError:
-            for lock in taken:
-                lock.release()
-            raise
+    def delete(self, *names: str) -> None:
+        """Delete, or a fault at any of the names."""
+        for name in names:
+            self.faults.call(f"delete {name}", partial(self.inner.delete, name))

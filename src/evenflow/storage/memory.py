@@ -6,7 +6,7 @@ import errno
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from threading import RLock
-from typing import Any
+from typing import Any, ClassVar
 from uuid import uuid4
 
 
@@ -15,7 +15,6 @@ class _Space:
 
     def __init__(self) -> None:
         self.objects: dict[str, bytes] = {}
-        self.holders: dict[str, str] = {}
         self.guard = RLock()
 
 
@@ -26,21 +25,6 @@ _guard = RLock()
 def _space(name: str) -> _Space:
     with _guard:
         return _spaces.setdefault(name, _Space())
-
-
-class MemoryLock:
-    """Held until it is released; it cannot outlive the process."""
-
-    def __init__(self, space: _Space, name: str) -> None:
-        self._space: _Space | None = space
-        self._name = name
-
-    def release(self) -> None:
-        """Let others in. A second call does nothing."""
-        if self._space is not None:
-            with self._space.guard:
-                self._space.holders.pop(self._name, None)
-            self._space = None
 
 
 @dataclass(frozen=True)
@@ -64,6 +48,7 @@ class MemoryStorage:
 
     name: str = field(default_factory=lambda: uuid4().hex)
     folder: str = ""
+    concurrency: ClassVar[int] = 1
     _space: _Space = field(init=False, repr=False, compare=False, hash=False)
 
     def __post_init__(self) -> None:
@@ -73,10 +58,9 @@ class MemoryStorage:
         return type(self), (self.name, self.folder)
 
     def clear(self) -> None:
-        """Remove all objects and locks of this name."""
+        """Remove all objects of this name."""
         with self._space.guard:
             self._space.objects.clear()
-            self._space.holders.clear()
         with _guard:
             if _spaces.get(self.name) is self._space:
                 del _spaces[self.name]
@@ -127,17 +111,12 @@ class MemoryStorage:
         start = len(self.folder)
         return [name[start:] for name in names if name.startswith(self.folder + prefix)]
 
-    def delete(self, name: str) -> None:
-        """Remove an object; nothing happens if it is not there."""
-        with self._space.guard:
-            self._space.objects.pop(self.folder + name, None)
+    def copy(self, name: str, to: str) -> None:
+        """Write an object with the content of another, replacing the one that may be there."""
+        self.put(to, [self.read(name)])
 
-    def lock(self, name: str, holder: str) -> MemoryLock:
-        """Keep all others out until released."""
-        full = self.folder + name
+    def delete(self, *names: str) -> None:
+        """Remove objects; those that are not there are fine."""
         with self._space.guard:
-            if full in self._space.holders:
-                held = self._space.holders[full]
-                raise BlockingIOError(errno.EWOULDBLOCK, held, self.where(name))
-            self._space.holders[full] = holder
-        return MemoryLock(self._space, full)
+            for name in names:
+                self._space.objects.pop(self.folder + name, None)

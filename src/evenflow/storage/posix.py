@@ -2,41 +2,24 @@
 
 from __future__ import annotations
 
-import errno
-import fcntl
 import os
-import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 from evenflow.storage.durable import TEMPORARY, make_directory, sync_directory, write_whole
 
-_HOLDER_BYTES = 4096  # longer descriptions of a lock's holder are cut
-
-
-class PosixLock:
-    """Bound to an open file, so the kernel lets go of it however the process ends."""
-
-    def __init__(self, descriptor: int) -> None:
-        self._descriptor: int | None = descriptor
-        self._guard = threading.Lock()
-
-    def release(self) -> None:
-        """Let others in. A second call does nothing, from whichever thread it comes."""
-        with self._guard:  # closed twice, the second time it might be somebody else's file
-            descriptor, self._descriptor = self._descriptor, None
-        if descriptor is not None:
-            os.close(descriptor)
+_COPIED = 1 << 20  # bytes at a time
 
 
 @dataclass(frozen=True)
 class PosixStorage:
     """A `Storage` in a directory of a file system, local or mounted by all machines.
 
-    Guarantee: that of the protocol, where the file system has atomic `rename` and `link`, `fsync` and
-    `flock`, as local ones and NFS 4 have. Directories are made when they are needed. A name that ends
+    Guarantee: that of the protocol, where the file system has atomic `rename` and `link` and
+    `fsync`, as local ones and NFS 4 have. Directories are made when they are needed. A name that ends
     with `.tmp` is that of an unfinished object.
 
     Parameters:
@@ -52,6 +35,7 @@ class PosixStorage:
     """
 
     root: str
+    concurrency: ClassVar[int] = 1
 
     def where(self, name: str = "") -> str:
         """The full path of a name."""
@@ -101,27 +85,16 @@ class PosixStorage:
         """The names that begin with `prefix`, sorted; no unfinished ones."""
         return [name for name in self._names(prefix) if not name.endswith(TEMPORARY)]
 
-    def delete(self, name: str) -> None:
-        """Remove an object; nothing happens if it is not there."""
-        with suppress(FileNotFoundError, NotADirectoryError):
-            os.unlink(self.where(name))
+    def copy(self, name: str, to: str) -> None:
+        """Write an object with the content of another, replacing the one that may be there."""
+        with open(self.where(name), "rb") as file:
+            write_whole(self._path(to), iter(lambda: file.read(_COPIED), b""))
 
-    def lock(self, name: str, holder: str) -> PosixLock:
-        """Keep all others out until released or until this process ends, however it ends."""
-        path = self._path(name)
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            os.ftruncate(descriptor, 0)
-            os.pwrite(descriptor, holder.encode()[:_HOLDER_BYTES], 0)
-        except OSError as error:
-            held = os.pread(descriptor, _HOLDER_BYTES, 0)
-            os.close(descriptor)
-            if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
-                text = held.decode(errors="replace")
-                raise BlockingIOError(errno.EWOULDBLOCK, text, str(path)) from None
-            raise
-        return PosixLock(descriptor)
+    def delete(self, *names: str) -> None:
+        """Remove objects; those that are not there are fine."""
+        for name in names:
+            with suppress(FileNotFoundError, NotADirectoryError):
+                os.unlink(self.where(name))
 
     # --- files -----------------------------------------------------------------------------------
 

@@ -6,14 +6,6 @@ from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 
-class Lock(Protocol):
-    """Held by one process at a time."""
-
-    def release(self) -> None:
-        """Let others in. A second call does nothing."""
-        ...
-
-
 class Storage(Protocol):
     """Objects of bytes, each under a name such as `segments/00003-0000000005-0f9a.seg`.
 
@@ -26,6 +18,11 @@ class Storage(Protocol):
 
     Errors: `FileNotFoundError` for a name that is not there, any other `OSError` where the store fails.
     """
+
+    @property
+    def concurrency(self) -> int:
+        """How many requests are worth making at once; 1 where a request is not waited for."""
+        ...
 
     def where(self, name: str = "") -> str:
         """The full address of a name, for messages and for programs that read it themselves."""
@@ -77,13 +74,10 @@ class Storage(Protocol):
         """
         ...
 
-    def delete(self, name: str) -> None:
-        """Remove an object; nothing happens if it is not there."""
+    def copy(self, name: str, to: str) -> None:
+        """Write an object with the content of another, replacing the one that may be there."""
         ...
 
-    def lock(self, name: str, holder: str) -> Lock:
-        """Keep all others out until released or until this process ends, however it ends.
-
-        Raises `BlockingIOError` if somebody has it, with the holder's own text as its `strerror`.
-        """
+    def delete(self, *names: str) -> None:
+        """Remove objects, in as few requests as the store allows; those that are not there are fine."""
         ...
