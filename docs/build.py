@@ -187,18 +187,18 @@ def _imports(described: type, example: str) -> str:
 
 def _parameters(described: type, body: str) -> str:
     """A table of the parameters. What is described must be what there is."""
-    told = {
+    meanings = {
         name: " ".join(meaning.split())
         for name, meaning in re.findall(r"^(\w+): (.*?)(?=^\w|\Z)", body, re.MULTILINE | re.DOTALL)
     }
     if not dataclasses.is_dataclass(described):
-        return _table(["parameter", "meaning"], [[f"`{n}`", told[n]] for n in told])
+        return _table(["parameter", "meaning"], [[f"`{n}`", meanings[n]] for n in meanings])
     fields = {field.name: field for field in dataclasses.fields(described)}
-    if told.keys() != fields.keys():
+    if meanings.keys() != fields.keys():
         raise ValueError(
-            f"{described.__name__} describes the parameters {sorted(told)} and has {sorted(fields)}"
+            f"{described.__name__} describes the parameters {sorted(meanings)} and has {sorted(fields)}"
         )
-    rows = [[f"`{n}`", f"`{fields[n].type}`", _default(fields[n]), told[n]] for n in told]
+    rows = [[f"`{n}`", f"`{fields[n].type}`", _default(fields[n]), meanings[n]] for n in meanings]
     return _table(["parameter", "type", "default", "meaning"], rows)
 
 

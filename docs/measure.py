@@ -248,22 +248,22 @@ def _planned(cell: dict[str, Any]) -> str:
     if cell["seconds"] is None:
         return "–"
     ms = cell["seconds"] * 1000
-    told = f"{ms:,.0f}" if ms >= 100 else f"{ms:.3g}"
+    number = f"{ms:,.0f}" if ms >= 100 else f"{ms:.3g}"
     if cell["literal_seconds"] is None:
-        return told
-    return f"{told} ({cell['literal_seconds'] / cell['seconds']:,.0f} ×)"
+        return number
+    return f"{number} ({cell['literal_seconds'] / cell['seconds']:,.0f} ×)"
 
 
 def q5() -> str:
     """The continuous TPC-H query."""
     answer = run(_Q5)
     rows = [["–" if v is None else str(v) for v in row.values()] for row in answer["figures"]]
-    told = answer["parameters"]
+    setup = answer["parameters"]
     return _shown(
         [_Q5],
-        f"The interval join of the continuous Q5 (scale factor {told['scale']:g}, {told['intervals']} "
-        f"intervals of {told['batches']} micro-batches, {told['warm']} of which do not count) on "
-        f"{told['workers']} workers, {told['service'] * 1000:g} ms of service per pair; which orders "
+        f"The interval join of the continuous Q5 (scale factor {setup['scale']:g}, {setup['intervals']}"
+        f" intervals of {setup['batches']} micro-batches, {setup['warm']} of which do not count) on "
+        f"{setup['workers']} workers, {setup['service'] * 1000:g} ms of service per pair; which orders "
         "are hot changes with every interval.",
         _table(list(answer["figures"][0]), rows),
     )
@@ -272,19 +272,19 @@ def q5() -> str:
 def fleet() -> str:
     """Both plans of a fleet, side by side."""
     answer = run(_FLEET)
-    figures, told = answer["figures"], answer["parameters"]
+    figures, setup = answer["figures"], answer["parameters"]
     named = ["rows", "batches", "batch p50", "p95", "p99", "longest", "node loads", "load deviation",
              "correlation", "moves", "wrong outputs"]  # fmt: skip
     rows = [[name, *(_plain(one[name]) for one in figures)] for name in named]
     kills = [f"- {line}" for one in figures for line in one.get("kills", [])]
     return _shown(
         [_FLEET],
-        f"{told['queries']} queries on three applications of one core; the inputs of a third of them "
-        f"burst together, {told['low']} rows per second rising to {told['high']} for a third of "
-        f"{told['period']:g} seconds, {told['service'] * 1000:g} ms per row, a batch every "
-        f"{told['trigger']}. Connected: queries that burst together share a node. Placed: by the "
+        f"{setup['queries']} queries on three applications of one core; the inputs of a third of them "
+        f"burst together, {setup['low']} rows per second rising to {setup['high']} for a third of "
+        f"{setup['period']:g} seconds, {setup['service'] * 1000:g} ms per row, a batch every "
+        f"{setup['trigger']}. Connected: queries that burst together share a node. Placed: by the "
         "correlation of loads, once a period had been seen. Seconds of batches, over "
-        f"{told['periods']} periods.",
+        f"{setup['periods']} periods.",
         _table(["", *(one["plan"] for one in figures)], rows),
         "Killed with SIGKILL afterwards, under the same load:",
         "\n".join(kills),

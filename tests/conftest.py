@@ -1,4 +1,4 @@
-"""What all tests share: hypothesis' settings, one Spark session, one Kafka broker."""
+"""What all tests share: hypothesis' settings, a Spark session, a cluster, a broker, an S3 server."""
 
 import os
 import signal
@@ -26,6 +26,12 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # many drivers that tests start, and kill, do without it.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
+CLUSTER_PREAMBLE = """\
+from evenflow.spark.session import local_session
+
+spark = local_session({url!r}, **{settings!r})
+"""
+
 SETTINGS = {"spark.sql.session.timeZone": "UTC", "spark.sql.shuffle.partitions": 4}
 
 
@@ -51,18 +57,32 @@ def connect(tmp_path_factory):
     _skip_without_spark()
     pytest.importorskip("grpc")
     with connect_server(**SETTINGS) as url:
+        yield _scripts(tmp_path_factory, "connect", CONNECT_PREAMBLE.format(url=url))
 
-        def run(script: str, timeout: float = 180) -> str:
-            folder = tmp_path_factory.mktemp("connect")
-            path = folder / "script.py"
-            path.write_text(CONNECT_PREAMBLE.format(url=url) + textwrap.dedent(script))
-            ended = subprocess.run(
-                [sys.executable, path], cwd=folder, capture_output=True, text=True, timeout=timeout
-            )
-            assert ended.returncode == 0, ended.stderr
-            return ended.stdout
 
-        yield run
+@pytest.fixture(scope="session")
+def cluster():
+    """The one standalone cluster of all tests: two workers with a core each.
+
+    They share nothing but what a test names, and the compiled kernels, which take long to make.
+    """
+    _skip_without_spark()
+    from evenflow.kernels.jit import cache_directory
+    from evenflow.spark.standalone_cluster import StandaloneCluster
+
+    kernels = {"EVENFLOW_CACHE_DIR": str(cache_directory().parents[1])}
+    with StandaloneCluster.start(2, cores=1, environment=kernels) as started:
+        yield started
+
+
+@pytest.fixture(scope="session")
+def on_cluster(cluster, tmp_path_factory):
+    """Runs a script with `spark`, a session on the cluster; gives what it printed.
+
+    A process of its own, because one process cannot have two classic sessions.
+    """
+    preamble = CLUSTER_PREAMBLE.format(url=cluster.url, settings=SETTINGS)
+    return _scripts(tmp_path_factory, "cluster", preamble)
 
 
 @pytest.fixture(scope="session")
@@ -73,8 +93,8 @@ def broker():
     variable EVENFLOW_OFFLINE says that this machine cannot fetch it.
     """
     pytest.importorskip("confluent_kafka")
-    from evenflow.kafka.artifacts import OFFLINE
     from evenflow.model import InputError
+    from evenflow.spark.jars import OFFLINE
     from evenflow_lab.checking.broker import Broker
 
     try:
@@ -87,10 +107,37 @@ def broker():
         yield started
 
 
+@pytest.fixture(scope="session")
+def s3_server():
+    """The one S3 server of all tests of a process, in memory; paths in its bucket are their own."""
+    pytest.importorskip("moto")
+    from evenflow_lab.checking.s3_server import S3Server
+
+    with S3Server.start() as started:
+        yield started
+
+
+def _scripts(tmp_path_factory, name, preamble):
+    """Runs scripts as processes; one that fails fails the test, with what it said on standard error."""
+
+    def run(script: str, timeout: float = 240) -> str:
+        folder = tmp_path_factory.mktemp(name)
+        path = folder / "script.py"
+        path.write_text(preamble + textwrap.dedent(script))
+        ended = subprocess.run(
+            [sys.executable, path], cwd=folder, capture_output=True, text=True, timeout=timeout
+        )
+        assert ended.returncode == 0, ended.stderr
+        return ended.stdout
+
+    return run
+
+
 def _kafka_connector():
     """Spark's setting for its Kafka connector; none on a machine that says that it is offline."""
-    from evenflow.kafka.artifacts import OFFLINE, connector_jars
+    from evenflow.kafka.artifacts import connector_jars
     from evenflow.model import InputError
+    from evenflow.spark.jars import OFFLINE
 
     try:
         return {"spark.jars": ",".join(str(jar) for jar in connector_jars())}

@@ -35,7 +35,8 @@ def connect_server(**conf):
         "spark.connect.grpc.binding.address": "127.0.0.1",
         "spark.connect.grpc.binding.port": port,
     }
-    environment = {n: v for n, v in os.environ.items() if not n.startswith("SPARK_")}
+    kept = ("SPARK_SUBMIT_OPTS",)  # the quick compiler, as for every other JVM of the tests
+    environment = {n: v for n, v in os.environ.items() if n in kept or not n.startswith("SPARK_")}
     server = subprocess.Popen(
         [sys.executable, "-c", SERVER, json.dumps(settings)],
         stdin=subprocess.PIPE,

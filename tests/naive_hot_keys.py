@@ -7,7 +7,7 @@ import naive_best_fit
 
 
 class HotKeys:
-    """Follows the same calls as `evenflow.planning.hot_keys.HotKeys`, told by its configuration."""
+    """Follows the same calls as `evenflow.planning.hot_keys.HotKeys`, from its configuration."""
 
     def __init__(self, policy):
         self.policy = policy

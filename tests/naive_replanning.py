@@ -20,7 +20,7 @@ def replan_slowly(planner, stream, constraints, window, intervals):
     counts = counts_of(stream, intervals + 1)
     names = list(counts[0])
     home = dict(zip(names, stream.tasks_of(np.array(names, np.uint64)).tolist(), strict=True))
-    owner, told = dict(home), []
+    owner, intervals_found = dict(home), []
 
     def skewness(of, cost):
         loads = [0] * constraints.workers
@@ -44,7 +44,7 @@ def replan_slowly(planner, stream, constraints, window, intervals):
             )
             new = dict(zip(names, planner.plan(seen, constraints).worker.tolist(), strict=True))
         moved = sum(state[key] for key in names if new[key] != owner[key])
-        told.append(
+        intervals_found.append(
             (
                 planned,
                 moved / sum(state.values()),
@@ -55,4 +55,4 @@ def replan_slowly(planner, stream, constraints, window, intervals):
             )
         )
         owner = new
-    return told
+    return intervals_found

@@ -13,7 +13,7 @@ from evenflow.spark.requirements import Check
 
 
 def answers(monkeypatch, *checks):
-    monkeypatch.setattr(requirements, "examine", lambda: iter(checks))
+    monkeypatch.setattr(requirements, "examine", lambda *_: iter(checks))
 
 
 def test_a_problem_makes_exit_code_1_and_is_reported_with_its_remedy(monkeypatch, capsys):
@@ -124,13 +124,22 @@ def test_spark_that_does_not_start_is_a_problem(monkeypatch):
         raise InputError("Spark did not start with master 'local[2]': no room; make room")
 
     monkeypatch.setattr(requirements, "running_session", fails)
-    check = requirements.spark_job()
+    (check,) = requirements.spark_checks()
     assert (check.verdict, check.advice) == ("problem", "make room")
 
 
 @pytest.mark.spark
-def test_a_job_of_the_engines_shape_runs(spark):
-    check = requirements.spark_job()
+def test_a_job_of_the_engines_shape_runs_and_the_store_is_tried(spark, tmp_path):
+    check, store = requirements.spark_checks(location=str(tmp_path / "ckpt"))
+    assert store == Check("checkpoint location", "ok", str(tmp_path / "ckpt"))
     assert check == Check(
         "Spark", "ok", f"{spark.version} starts; eight rows reached their partitions"
     )
+
+
+@pytest.mark.spark
+def test_a_location_that_cannot_be_written_is_a_problem(spark, tmp_path):
+    (tmp_path / "file").write_text("")
+    checks = list(requirements.spark_checks(location=str(tmp_path / "file" / "ckpt")))
+    assert [check.verdict for check in checks] == ["ok", "problem"]
+    assert str(tmp_path / "file") in checks[1].found

@@ -138,12 +138,12 @@ def test_capacities_samples_domains_and_clusters(placed):
     assert answer["loads"][1] == pytest.approx(sum(heavier) / 3)
     assert placed(columns(), "--nodes", 2, "--samples", 2)["samples"] == 2
     seen = instance(6)
-    told = placed(columns(seen.series, seen.node), "--nodes", 6, "--domain", 2)
-    assert told["told"]["domains"] == 3
-    where = np.array(list(told["assignment"].values()))
+    printed = placed(columns(seen.series, seen.node), "--nodes", 6, "--domain", 2)
+    assert printed["details"]["domains"] == 3
+    where = np.array(list(printed["assignment"].values()))
     assert (where // 2 == seen.node // 2).all()
-    told = placed(columns(seen.series, seen.node), "--nodes", 6, "--cluster", 0.2)
-    assert told["told"]["super_operators"] < 60
+    printed = placed(columns(seen.series, seen.node), "--nodes", 6, "--cluster", 0.2)
+    assert printed["details"]["super_operators"] < 60
 
 
 def test_a_table_for_people(run, tmp_path):
@@ -191,9 +191,9 @@ def test_csv_and_json_lines(run, tmp_path):
 def test_the_list_has_every_algorithm(run):
     code, out, _ = run("--list", "--json")
     assert code == 0
-    told = {one["name"]: one for one in json.loads(out)}
-    assert set(told) == set(placers())
-    assert told["cor-se-imp"]["parameters"] == {
+    printed = {one["name"]: one for one in json.loads(out)}
+    assert set(printed) == set(placers())
+    assert printed["cor-se-imp"]["parameters"] == {
         "threshold": 0.1,
         "exchange": 0.2,
         "correlation": 0.8,

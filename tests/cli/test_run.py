@@ -297,7 +297,7 @@ def test_a_stream_is_refused_where_it_could_lose_or_mix_rows(spark, run, files):
     assert code == 2
     assert "lie within one another" in err
     state = files / "state"
-    with Checkpoint.open(state, {}).lock():
+    with Checkpoint.open(state, {}).acquire():
         code, _, err = run(*command, folder, "--output", files / "o", "--checkpoint", state)
     assert code == 2
     assert f"in use by process {os.getpid()}" in err or "in use by" in err

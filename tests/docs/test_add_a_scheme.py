@@ -130,8 +130,8 @@ def test_entry_point_of_another_package_adds_a_scheme(tmp_path: Path) -> None:
     assert {s["name"] for s in found} == {*schemes(), "home-first"}
     use = "from evenflow.grouping import make; scheme = make('home-first:slack=7')"
     run_their_test = "from test_theirs import test_home_first_conforms as t; t()"
-    told = run("-c", f"{use}; {run_their_test}; print([scheme.slack])")
-    assert told == [7]
+    printed = run("-c", f"{use}; {run_their_test}; print([scheme.slack])")
+    assert printed == [7]
 
 
 def test_page_lists_every_check() -> None:

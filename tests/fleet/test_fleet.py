@@ -74,8 +74,8 @@ def test_the_commands_refuse_a_fleet_that_is_not_there(tmp_path, capsys):
     assert main(["fleet", "down", "-c", str(path)]) == 2
     assert "there is no fleet" in capsys.readouterr().err
     assert main(["fleet", "status", "-c", str(path), "--json"]) == 1
-    told = json.loads(capsys.readouterr().out)
-    assert [node["alive"] for node in told["nodes"]] == [False, False]
+    printed = json.loads(capsys.readouterr().out)
+    assert [node["alive"] for node in printed["nodes"]] == [False, False]
 
 
 @given(
@@ -130,7 +130,9 @@ class Pretended:
         self.fleet = read_config(path)
         self.started, self.killed = [], []
         monkeypatch.setattr(processes, "start", self._start)
-        monkeypatch.setattr(processes, "kill", lambda told: self.killed.append(told["pid"]) or True)
+        monkeypatch.setattr(
+            processes, "kill", lambda process: self.killed.append(process["pid"]) or True
+        )
         self.coordinator = Coordinator(self.fleet, str(path))
         self.folder = SharedFolder(self.fleet.folder)
         self.busy, self.behind = {}, {}
@@ -142,7 +144,7 @@ class Pretended:
     def report(self, *nodes, silent=0.0):
         now = self.folder.assignment()
         for node in nodes:
-            told = {
+            queries = {
                 q: {
                     "state": "running",
                     "error": "",
@@ -159,7 +161,7 @@ class Pretended:
                     **processes.identity(),
                     "incarnation": now.incarnations[node],
                     "time": time.time() - silent,
-                    "queries": told,
+                    "queries": queries,
                 },
             )
 
@@ -293,13 +295,13 @@ def test_a_second_coordinator_is_kept_out(tmp_path, monkeypatch):
 
 def test_a_process_is_known_by_when_it_began():
     child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
-    told = {**processes.identity(), "pid": child.pid, "began": processes._began(child.pid)}
-    assert processes.alive(told)
-    assert not processes.alive({**told, "began": "1"})
-    assert processes.alive({**told, "host": "elsewhere"}) is None
+    process = processes.identity(child.pid)
+    assert processes.alive(process)
+    assert not processes.alive({**process, "began": "1"})
+    assert processes.alive({**process, "machine": "elsewhere"}) is None
     child.kill()
     child.wait()
-    assert processes.alive(told) is False
+    assert processes.alive(process) is False
 
 
 @pytest.mark.spark
@@ -318,13 +320,13 @@ def test_the_time_of_tasks_is_counted_once_and_for_their_own_query(spark):
         spark.range(1).coalesce(1).mapInArrow(slept, "id long").collect()
     finally:
         context.setLocalProperty("spark.jobGroup.id", None)
-    told = []
+    spent = []
 
-    def all_told():  # Spark's books are a moment behind
-        told.append(mine.spent())
-        return sum(told) >= 0.4
+    def all_spent():  # Spark's books are a moment behind
+        spent.append(mine.spent())
+        return sum(spent) >= 0.4
 
-    wait_for(all_told, 10)
+    wait_for(all_spent, 10)
     assert mine.spent() == 0.0
     assert other.spent() == 0.0
 
@@ -381,13 +383,13 @@ def test_a_fleet_survives_the_death_of_a_node_and_of_the_coordinator(tmp_path):
         feed.add(name, 20)
 
     def fleet(*words):
-        told = subprocess.run(
+        ended = subprocess.run(
             [sys.executable, "-m", "evenflow.cli", "fleet", *words, "-c", str(path), "--json"],
             capture_output=True,
             text=True,
         )
-        assert told.returncode == 0, told.stdout[-2000:] + told.stderr + logs(tmp_path)
-        return json.loads(told.stdout)
+        assert ended.returncode == 0, ended.stdout[-2000:] + ended.stderr + logs(tmp_path)
+        return json.loads(ended.stdout)
 
     try:
         seen = fleet("up")

@@ -427,7 +427,7 @@ def test_a_consumer_is_at_the_end_when_all_is_read_and_nothing_waits(topic):
     topic.assert_right()
 
 
-def test_an_end_that_was_read_while_partitions_came_or_went_is_told_again(topic):
+def test_an_end_that_was_read_while_partitions_came_or_went_is_reported_again(topic):
     """Kafka's client says it once for each place where it begins to read."""
     consumer = OrderedConsumer(topic.config(), CountPerKey())
     _run_until(consumer, lambda: consumer.at_end)
@@ -453,13 +453,13 @@ def test_consume_and_lag_from_the_command_line(topic, capsys):
     assert all(0 <= line["seconds"] < 600 for line in before["partitions"])
     assert before["seconds"] > 0
     assert [line["offset"] for line in before["partitions"]] == [None] * PARTITIONS
-    told = _json(
+    summary = _json(
         capsys,
         *("consume", *where, "--output-topic", topic.output),
         *("--service-time", "2ms", "--idle", "1s", "--for", "60s"),
     )
-    assert told["processed"] == 6
-    assert told["keys_sent"] == told["keys_received"] == 1
+    assert summary["processed"] == 6
+    assert summary["keys_sent"] == summary["keys_received"] == 1
     topic.assert_right()
     after = _json(capsys, "lag", *where)
     assert after["messages"] == 0

@@ -150,9 +150,9 @@ def test_a_consumer_is_idle_only_after_the_end_of_all_that_it_reads():
     now = [0.0]
     watch = _Watch(consumer, longest_idle=5, quiet=True, clock=lambda: now[0])
 
-    def looks(second, **told):
+    def looks(second, **fields):
         now[0] = second
-        vars(consumer).update(told)
+        vars(consumer).update(fields)
         return watch.look()
 
     assert not looks(100)  # however long it takes to get partitions and read them

@@ -184,7 +184,7 @@ def test_a_restarted_gateway_goes_on_with_what_it_had(spark, broker, tmp_path):
     run_gateway(spark, broker, topic, one, tmp_path / "one", most=500, clock=ticks)
     produced(broker, topic, messages[2000:])
     run_gateway(spark, broker, topic, one, tmp_path / "one", most=500, clock=ticks)
-    run_gateway(spark, broker, topic, two, tmp_path / "two", most=500)
+    run_gateway(spark, broker, topic, two, tmp_path / "two", most=2000)
     found, whole = written(consumed(broker, one)), written(consumed(broker, two))
     assert found.values == whole.values == sent_values(messages)
     assert found.moves > 0
@@ -255,11 +255,11 @@ def test_the_command_makes_the_topic_and_tells_every_batch(spark, broker, source
     assert main(["gateway", *options]) == 2
     assert "give its number of partitions to create it" in capsys.readouterr().err
     assert main(["gateway", *options, "--partitions", "4"]) == 0
-    told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert sum(batch["rows"] for batch in told) == len(messages)
+    batches = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert sum(batch["rows"] for batch in batches) == len(messages)
     found = written(consumed(broker, target))
     assert found.values == sent_values(messages)
-    assert found.moves == sum(batch["moves"] for batch in told)
+    assert found.moves == sum(batch["moves"] for batch in batches)
     assert main(["gateway", *options, "--partitions", "5"]) == 2
     assert "has 4 partitions, not 5" in capsys.readouterr().err
 
@@ -298,9 +298,9 @@ def test_a_mistake_is_said_in_a_line(options, message, tmp_path, capsys):
     from evenflow.cli.app import main
 
     assert main(["gateway", *options, "--to", "b", "--checkpoint", str(tmp_path)]) == 2
-    told = capsys.readouterr().err
-    assert message in told
-    assert len(told.splitlines()) == 1
+    printed = capsys.readouterr().err
+    assert message in printed
+    assert len(printed.splitlines()) == 1
 
 
 KILLED = """
@@ -329,21 +329,21 @@ def test_a_killed_gateway_continues_with_the_same_positions(spark, broker, sourc
     script = tmp_path / "gateway.py"
     script.write_text(textwrap.dedent(KILLED))
     command = [sys.executable, script, broker.bootstrap, topic, target, checkpoint]
-    told = []
+    printed = []
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         for line in process.stdout:
-            told.append(line.strip())
-            if len(told) == 2:
+            printed.append(line.strip())
+            if len(printed) == 2:
                 time.sleep(0.15)  # into the midst of the next batch
                 process.send_signal(signal.SIGKILL)
                 break
-    assert told == ["0", "1"]
+    assert printed == ["0", "1"]
     assert process.returncode == -signal.SIGKILL
     # Goes on in another process, this one, which spares a second start of Spark.
     metrics = run_gateway(
         spark, broker, topic, target, checkpoint, 1200, interval=0.05, clock=time.time
     )
-    # Without 2 if that was committed after all, and not told of.
+    # Without 2 if that was committed after all, and not reported.
     assert {m["batch"] for m in metrics} >= {0, 1, 3, 4}
     found = written(consumed(broker, target))
     assert found.values == sent_values(messages)

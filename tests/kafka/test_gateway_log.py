@@ -55,7 +55,7 @@ def test_what_was_written_again_is_dropped():
 
 
 @pytest.mark.parametrize(
-    ("partition", "place", "message", "told"),
+    ("partition", "place", "message", "problem"),
     [
         (0, 4, Message(MESSAGE, 1, 9, b"4"), "after it has left"),
         (0, 4, Message(MESSAGE, 1, 4, b"other", key=b"other"), "with another content"),
@@ -70,10 +70,10 @@ def test_what_was_written_again_is_dropped():
         (1, 2, Message(MESSAGE, 1, 3, b"4", set=NEW + 1), "of another set"),
     ],
 )
-def test_a_log_that_breaks_a_rule_is_seen(partition, place, message, told):
+def test_a_log_that_breaks_a_rule_is_seen(partition, place, message, problem):
     broken = log()
     broken[partition].insert(place, message)
-    with pytest.raises(AssertionError, match=told):
+    with pytest.raises(AssertionError, match=problem):
         written(broken)
 
 

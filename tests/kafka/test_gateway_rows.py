@@ -93,8 +93,8 @@ def test_only_the_key_itself_goes_by_the_table_and_not_one_of_the_same_fingerpri
     rows = gateway_rows.Rows().selected(spark.createDataFrame(given))
 
     def found(routes):
-        told = with_bytes(placed(rows, routes, 1000, 0)).collect()
-        return {row["key"]: (row["partition"], row["set"]) for row in told}
+        collected = with_bytes(placed(rows, routes, 1000, 0)).collect()
+        return {row["key"]: (row["partition"], row["set"]) for row in collected}
 
     homes = found([])
     routes = [Route(b"a", 1001, 7), Route(b"x", 1002, 8)]
@@ -220,6 +220,6 @@ def test_batches_with_nothing_to_count_are_sent_and_list_nothing(spark, keys, ro
     from evenflow.kafka.gateway_counts import counts, observed
     from evenflow.kafka.gateway_state import Counted
 
-    told, seen = observed(countable(some_rows(spark, keys), every), 1e-3, every)
-    assert told.count() == rows
+    counted, seen = observed(countable(some_rows(spark, keys), every), 1e-3, every)
+    assert counted.count() == rows
     assert counts(seen, every) == Counted([], [], rows)

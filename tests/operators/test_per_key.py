@@ -1,4 +1,4 @@
-"""Plain functions called once a key: what they get, what they may return, what is told of mistakes."""
+"""Plain functions called once per key: what they get and may return, how mistakes are reported."""
 
 import pickle
 from datetime import date, datetime

@@ -15,7 +15,7 @@ from evenflow_lab.benchmarks.placement_speed import instance
 def test_without_overlap_no_operator_leaves_the_domain_of_its_node(name):
     observed, nodes = instance(12), Nodes(12)
     found = Domains(make_placer(name), size=5).propose(observed, nodes)
-    assert found.told == {"domains": 3}
+    assert found.details == {"domains": 3}
     assert (found.node // 5 == observed.node // 5).all()
     for first, end in ((0, 5), (5, 10), (10, 12)):
         rows = np.flatnonzero((observed.node >= first) & (observed.node < end))
@@ -81,7 +81,7 @@ def test_groups_have_enough_load_and_stay_together(seed):
             small = movable & (loads < 0.05) & (node == node[rows[0]])
             assert set(np.flatnonzero(small)) == set(rows.tolist())
     found = grouped.propose(observed, Nodes(4))
-    assert found.told["super_operators"] == group.max() + 1 < 80
+    assert found.details["super_operators"] == group.max() + 1 < 80
     for number in np.unique(group):
         assert len(set(found.node[group == number])) == 1
     assert (found.node == node)[~movable].all()
@@ -95,6 +95,6 @@ def test_nothing_small_changes_nothing():
     assert (
         SuperOperators(make_placer("cor-glb"), 1.0)
         .propose(Observed.of(np.zeros((0, 2))), nodes)
-        .told["super_operators"]
+        .details["super_operators"]
         == 0
     )

@@ -15,7 +15,7 @@ from evenflow.planning.hot_keys import HotKeys, Moves, Reason
 from evenflow.simulator.workloads import Zipf
 
 
-def told(moves):
+def as_rows(moves):
     columns = (moves.keys, moves.source, moves.target, moves.reason)
     return [
         (k, a, b, Reason(r).name) for k, a, b, r in zip(*(c.tolist() for c in columns), strict=True)
@@ -61,7 +61,7 @@ def test_the_policy_does_what_its_twin_does(policy, calls):
             twin.count(call)
         else:
             state, moves = getattr(policy, call)(state)
-            assert told(moves) == getattr(twin, call)()
+            assert as_rows(moves) == getattr(twin, call)()
         assert dict(zip(state.keys.tolist(), state.partition.tolist(), strict=True)) == twin.where
         assert dict(zip(state.keys.tolist(), state.sizes.tolist(), strict=True)) == twin.size
 
@@ -73,7 +73,7 @@ def test_the_other_keys_are_counted_where_they_are_at_home(partitions, windows):
     for keys in windows:
         twin.count(keys)
         state, moves = policy.detect(policy.count(state, u64(keys)))
-        assert told(moves) == twin.detect()
+        assert as_rows(moves) == twin.detect()
         assert state.rest.tolist() == twin.rest
         sizes = [twin.partition_size(p) for p in range(partitions)]
         assert policy.sizes(state).tolist() == sizes
@@ -125,7 +125,7 @@ def test_guarantee_only_hot_keys_are_away_from_home_and_nothing_is_kept_of_the_o
         state = policy.count(state, stream(20_000, seed=minute))
         for step in (policy.detect, policy.decide):
             state, moves = step(state)
-            for key, source, target, _ in told(moves):
+            for key, source, target, _ in as_rows(moves):
                 home = int(policy.homes(u64([key]))[0])
                 assert where.get(key, home) == source != target
                 where[key] = target
@@ -153,7 +153,7 @@ def test_guarantee_every_move_of_best_fit_shrinks_the_load_distance_of_its_two_p
         # By source, the fullest first, as best fit goes; within one, moves come lightest first.
         fullest = sorted(set(moves.source.tolist()), key=lambda p: -sizes[p])
         for source in fullest:
-            for key, a, b, _ in told(moves):
+            for key, a, b, _ in as_rows(moves):
                 if a == source:
                     before = abs(sizes[a] - sizes[b])
                     sizes[a] -= size[key]
@@ -175,7 +175,7 @@ def test_guarantee_a_state_that_was_written_down_goes_on_as_if_nothing_had_happe
             state, found = policy.detect(state)
             state = policy.count(state, keys[:100])
             state, decided = policy.decide(state)
-            calls.append((state, [told(moves) for moves in (early, found, decided)]))
+            calls.append((state, [as_rows(moves) for moves in (early, found, decided)]))
         (one, moves), (other, the_same) = calls
         assert moves == the_same
         assert sum(len(part) for part in moves) > 0

@@ -108,7 +108,7 @@ def test_kernels_plan_as_the_pseudo_code_does(name, instance):
     trial = LITERAL[name](statistics, constraints)
     plan = make_planner(name).plan(statistics, constraints)
     assert plan.worker.tolist() == workers_of(trial, statistics)
-    assert plan.told["unfit"] == trial.unfit
+    assert plan.details["unfit"] == trial.unfit
 
 
 @given(instances(), st.sampled_from([0.0, 1.0, 1.5, 2.0]))
@@ -138,13 +138,13 @@ def test_brute_force_keeps_the_best_of_all_trials_of_the_pseudo_code(instance):
         if trial.table_size() <= constraints.table_limit
         and overload_of(trial) <= constraints.theta + 1e-9
     ]
-    assert plan.told["trials"] == len(everything)
+    assert plan.details["trials"] == len(everything)
     if kept:
         stays = statistics.worker < constraints.workers
         moved = float(statistics.state[plan.moved() & stays].sum())
         assert plan.feasible()
         assert moved <= min(kept)
-        if plan.told["by"] == "mixed-bf":
+        if plan.details["by"] == "mixed-bf":
             assert moved == min(kept)
 
 
@@ -229,7 +229,7 @@ def test_theorem_1_where_a_perfect_assignment_exists_llfd_is_within_a_third(perf
     plan = LLFD().plan(statistics, Constraints(n, bound if theta is None else min(theta, bound)))
     assert plan.overload() <= bound + 1e-9
     if theta is None:
-        assert plan.told["unfit"] == 0
+        assert plan.details["unfit"] == 0
 
 
 def test_theorem_2_does_not_hold_mixed_as_printed_can_be_worse_than_llfd():
@@ -307,7 +307,7 @@ def test_assign_keeps_the_limit_if_no_key_is_unfit(instance):
     statistics, constraints = instance
     for planner in (LLFD(), MinTable(), MinMig()):
         plan = planner.plan(statistics, constraints)
-        if not plan.told["unfit"]:
+        if not plan.details["unfit"]:
             assert plan.overload() <= constraints.theta + 1e-9
 
 
@@ -353,7 +353,7 @@ def test_mixed_exceeds_its_limits_by_no_greater_a_part_than_min_table(instance):
 
     plan = Mixed().plan(statistics, constraints)
     best = excess(MinTable().plan(statistics, constraints))
-    granted = WORTH if plan.told["by"] == "staying" else 1
+    granted = WORTH if plan.details["by"] == "staying" else 1
     assert granted * excess(plan) <= best + 1e-6
 
 
@@ -406,7 +406,7 @@ def test_a_table_that_is_too_small_is_filled_as_far_as_it_goes():
     assert tight.table_size() <= 40
     assert free.overload() < tight.overload() < tight.constraints.overload(statistics.loads(6))
     assert "above its share" in tight.failures()[0]
-    assert tight.told["by"] == "relaxed"
+    assert tight.details["by"] == "relaxed"
 
 
 def test_keys_of_workers_that_leave_go_home_unless_that_is_too_much():

@@ -194,11 +194,13 @@ def test_length_of_a_stream_that_does_not_know_it_is_counted():
     assert sure == unsure
 
 
-@pytest.mark.parametrize(("told", "says"), [(900, "more messages than"), (1_100, "has only 1000")])
-def test_a_workload_that_lies_about_its_length_is_found_out(told, says):
+@pytest.mark.parametrize(
+    ("claimed", "says"), [(900, "more messages than"), (1_100, "has only 1000")]
+)
+def test_a_workload_that_lies_about_its_length_is_found_out(claimed, says):
     class Liar(Zipf):
         def length(self):
-            return told
+            return claimed
 
     with pytest.raises(InputError, match=says):
         simulate_queues("key", Liar(messages=1_000), Cluster(workers=3, slots=5))

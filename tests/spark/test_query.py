@@ -18,7 +18,7 @@ pytestmark = pytest.mark.spark
 
 
 def test_a_query_that_is_stopped_in_a_batch_ends_in_words_that_spark_understands(spark, tmp_path):
-    begun, told = threading.Event(), []
+    begun, errors = threading.Event(), []
 
     def long_batch(df, batch):
         def sleeping(batches):
@@ -32,7 +32,7 @@ def test_a_query_that_is_stopped_in_a_batch_ends_in_words_that_spark_understands
         try:
             stoppable(long_batch)(df, batch)
         except Exception as error:
-            told.append(error)
+            errors.append(error)
             raise
 
     stream = spark.readStream.format("rate").option("rowsPerSecond", 100).load()
@@ -43,7 +43,7 @@ def test_a_query_that_is_stopped_in_a_batch_ends_in_words_that_spark_understands
     time.sleep(2)  # until the job of the batch is under way
     query.stop()
     assert query.exception() is None
-    [error] = told
+    [error] = errors
     # Spark's own judgement; for the job's account as it was it is a StackOverflowError.
     runtime = spark._jvm.org.apache.spark.sql.execution.streaming.runtime
     proxied = spark._jvm.py4j.Py4JException(f"RuntimeError: {error}")

@@ -37,3 +37,59 @@ def test_a_session_whose_tasks_run_under_another_python_is_refused_in_one_line(t
     (line,) = ended.stdout.splitlines()
     assert f"tasks run under {other}, which does not have evenflow" in line
     assert f"set PYSPARK_PYTHON to {sys.executable}" in line
+
+
+UNPROTECTED = """
+import json
+from evenflow import InputError
+from evenflow.spark.session import check_session, local_session
+
+for settings in {settings!r}:
+    spark = local_session("local[1]", **settings)
+    try:
+        check_session(spark)
+        print("accepted")
+    except InputError as error:
+        print(error)
+    spark.stop()
+"""
+
+
+def test_settings_under_which_checksums_do_not_protect_are_refused_in_one_sentence(tmp_path):
+    push = {"spark.shuffle.push.enabled": "true"}
+    settings = [
+        {"spark.shuffle.manager": "SORT", **push},  # pushes nothing without the service
+        {"spark.shuffle.manager": "org.apache.spark.shuffle.sort.SortShuffleManager"},
+        {"spark.shuffle.service.enabled": "true", **push},
+        {"spark.shuffle.useOldFetchProtocol": "true"},
+    ]
+    program = tmp_path / "program.py"
+    program.write_text(UNPROTECTED.format(settings=settings))
+    ended = subprocess.run([sys.executable, program], capture_output=True, text=True)
+    one, other, pushed, old = ended.stdout.splitlines()
+    assert (one, other) == ("accepted", "accepted")
+    assert pushed.startswith("spark.shuffle.push.enabled is true, and must be false, because")
+    assert old.startswith("spark.shuffle.useOldFetchProtocol is true, and must be false, because")
+
+
+def test_another_shuffle_than_sparks_own_is_refused(spark):
+    """A class that this machine does not have, so the session only seems to be started with it."""
+    from evenflow import InputError
+    from evenflow.spark.session import check_session
+
+    class Pretending:
+        version = spark.version
+
+        class conf:
+            @staticmethod
+            def get(name, default=None):
+                if name == "spark.shuffle.manager":
+                    return "org.apache.spark.shuffle.celeborn.SparkShuffleManager"
+                return (
+                    spark.conf.get(name, default) if default is not None else spark.conf.get(name)
+                )
+
+    with pytest.raises(
+        InputError, match=r"celeborn.SparkShuffleManager, and must be sort, because"
+    ):
+        check_session(Pretending)

@@ -11,7 +11,7 @@ from evenflow.spark.stream_writer import StreamWriter
 from evenflow_lab.benchmarks.spark.feeding import Feed
 
 
-def told(configure):
+def settings_of(configure):
     """The settings that a writer ends with."""
     settings = []
     configure(StreamWriter(settings.append)).start()
@@ -19,7 +19,7 @@ def told(configure):
 
 
 def test_a_writer_has_the_methods_of_sparks_own():
-    settings = told(
+    settings = settings_of(
         lambda writer: (
             writer.format("console")
             .outputMode("Append")
@@ -33,7 +33,7 @@ def test_a_writer_has_the_methods_of_sparks_own():
     assert settings.options == {"checkpointlocation": "c", "numrows": "5", "keepversions": "3"}
     assert (settings.every, settings.available_now, settings.keep) == ("5 seconds", False, 3)
     for now in ({"availableNow": True}, {"once": True}):
-        assert told(lambda writer, now=now: writer.trigger(**now)).available_now
+        assert settings_of(lambda writer, now=now: writer.trigger(**now)).available_now
 
 
 def test_start_takes_what_sparks_own_takes():

@@ -11,6 +11,7 @@ import typer
 
 from evenflow import __version__
 from evenflow.cli import (
+    cluster,
     compare,
     consume,
     demo,
@@ -57,6 +58,7 @@ for name, function, short_help in (
 ):
     app.command(name, short_help=short_help)(function)
 app.add_typer(state.app, name="state")
+app.add_typer(cluster.app, name="cluster")
 app.add_typer(fleet.app, name="fleet")
 for point in sorted(entry_points(group="evenflow.commands"), key=lambda point: point.name):
     # Commands of other packages: a typer application, or a function whose docstring is its help.

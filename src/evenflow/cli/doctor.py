@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Annotated
 
 import typer
 
@@ -13,8 +14,20 @@ _STYLE = {"ok": "green", "warning": "yellow", "problem": "bold red"}
 _NOT_USABLE = 1
 
 
-def doctor(as_json: Json = False) -> None:
+def doctor(
+    master: Annotated[
+        str | None, typer.Option(metavar="URL", help="A cluster: spark://host:7077, yarn, k8s://…")
+    ] = None,
+    checkpoint: Annotated[
+        str | None,
+        typer.Option(metavar="URI", help="A checkpoint location that all machines must reach."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
     """Check Python, packages, Java, Spark and the machine, and say how to fix each problem.
+
+    With --master, every executor of that cluster says its versions, and with --checkpoint it reads and
+    writes a probe there.
 
     Exit code 0 if evenflow can be used, with or without warnings; 1 if not.
     """
@@ -23,7 +36,7 @@ def doctor(as_json: Json = False) -> None:
     checks = []
     with progress("looking", quiet=True) as report:
         report("Python, packages, Java", 0, None)
-        for check in examine():
+        for check in examine(master, checkpoint):
             checks.append(check)
             report(check.name, len(checks), None)
     good = usable(checks)

@@ -146,7 +146,7 @@ def _answer(algorithm: str, file: LoadsFile, proposal: Proposal, seconds: float)
         "load_moved": proposal.load_moved(),
         "reason": proposal.reason(),
         "seconds": seconds,
-        "told": proposal.told,
+        "details": proposal.details,
         "assignment": dict(zip(file.names, proposal.node.tolist(), strict=True)),
         "moves": [
             {

@@ -129,7 +129,7 @@ def _answer(
         "moved": len(moved),
         "migration_bytes": proposal.migration_bytes(),
         "seconds": seconds,
-        "told": proposal.told,
+        "details": proposal.details,
         "table": dict(zip(file.texts(listed), proposal.worker[listed].tolist(), strict=True)),
         "moves": [
             {"key": key, "from": before, "to": after, "state_bytes": state}

@@ -179,7 +179,7 @@ class Board:
         other = int(np.argmin(values))
         return other, float(values[other]) / kernels.BILLION
 
-    def proposal(self, algorithm: str, told: dict[str, Any] | None = None) -> Proposal:
+    def proposal(self, algorithm: str, details: dict[str, Any] | None = None) -> Proposal:
         """The current plan."""
         node: I32 = self.sites.where.copy()
-        return Proposal(self.observed, self.nodes, node, algorithm, told or {})
+        return Proposal(self.observed, self.nodes, node, algorithm, details or {})

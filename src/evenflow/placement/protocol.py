@@ -154,7 +154,7 @@ class Proposal:
         nodes: the machines.
         node: the proposed node of each operator.
         algorithm: its name.
-        told: numbers about the search, such as rounds and pairs.
+        details: numbers about the search, such as rounds and pairs.
 
     Example:
         >>> seen = Observed.of([[0.2, 0.6], [0.6, 0.2]], node=[0, 1])
@@ -167,7 +167,7 @@ class Proposal:
     nodes: Nodes
     node: I32
     algorithm: str = ""
-    told: dict[str, Any] = field(default_factory=dict)
+    details: dict[str, Any] = field(default_factory=dict)
 
     def series(self) -> F64:
         """X: the load series of each node over its capacity, under the proposal."""

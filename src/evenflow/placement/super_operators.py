@@ -77,5 +77,5 @@ class SuperOperators:
         node[group], movable[group] = observed.node, observed.movable
         found = self.placer.propose(Observed(series, node, movable, observed.period), nodes)
         where: I32 = found.node[group]
-        details = {**found.told, "super_operators": count}
+        details = {**found.details, "super_operators": count}
         return Proposal(observed, nodes, where, found.algorithm, details)

@@ -26,4 +26,4 @@ def in_key_order(statistics: Statistics, plan: Callable[[Statistics], Proposal])
     )
     worker = np.empty_like(proposal.worker)
     worker[order] = proposal.worker
-    return Proposal(statistics, proposal.constraints, worker, proposal.planner, proposal.told)
+    return Proposal(statistics, proposal.constraints, worker, proposal.planner, proposal.details)

@@ -32,5 +32,5 @@ class LLFD:
     def plan(self, statistics: Statistics, constraints: Constraints) -> Proposal:
         room = prepare(statistics, constraints, by_cost=True)
         found = assign(room)
-        told = {"unfit": found.unfit}
-        return Proposal(statistics, constraints, workers_after(room, found), self.name, told)
+        details = {"unfit": found.unfit}
+        return Proposal(statistics, constraints, workers_after(room, found), self.name, details)

@@ -40,5 +40,5 @@ class MinMig:
     def plan(self, statistics: Statistics, constraints: Constraints) -> Proposal:
         room = prepare(statistics, constraints, by_cost=False, beta=self.beta)
         found = assign(room)
-        told = {"unfit": found.unfit}
-        return Proposal(statistics, constraints, workers_after(room, found), self.name, told)
+        details = {"unfit": found.unfit}
+        return Proposal(statistics, constraints, workers_after(room, found), self.name, details)

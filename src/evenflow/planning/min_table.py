@@ -31,5 +31,5 @@ class MinTable:
     def plan(self, statistics: Statistics, constraints: Constraints) -> Proposal:
         room = prepare(statistics, constraints, by_cost=True)
         found = assign(room, room.loose)
-        told = {"unfit": found.unfit, "moved_back": len(found.moved_back)}
-        return Proposal(statistics, constraints, workers_after(room, found), self.name, told)
+        details = {"unfit": found.unfit, "moved_back": len(found.moved_back)}
+        return Proposal(statistics, constraints, workers_after(room, found), self.name, details)

@@ -48,7 +48,7 @@ class Mixed:
     Example:
         >>> seen = Statistics.of([7, 4, 5, 2, 1, 1], worker=[0, 0, 0, 1, 1, 1], home=[0, 0, 1, 0, 1, 1])
         >>> plan = Mixed().plan(seen, Constraints(2, theta=0.1, table_limit=2))
-        >>> plan.loads().tolist(), plan.table_size(), plan.told["trials"]
+        >>> plan.loads().tolist(), plan.table_size(), plan.details["trials"]
         ([11.0, 9.0], 2, 2)
 
     Paper: "Parallel stream processing against workload skewness and variance", §III-C, Algorithm 4.
@@ -88,9 +88,9 @@ def best_proposal(
     room: Room, found: Iterable[Assignment], planner: str, first: bool = False
 ) -> Proposal:
     """`best_assignment`, as a proposal for the keys."""
-    chosen, told = best_assignment(room, found, planner, first)
+    chosen, details = best_assignment(room, found, planner, first)
     workers = workers_after(room, chosen)
-    return Proposal(room.statistics, room.constraints, workers, planner, told)
+    return Proposal(room.statistics, room.constraints, workers, planner, details)
 
 
 def best_assignment(
@@ -117,13 +117,13 @@ def best_assignment(
         stay = _Choice.of("staying", assign_nothing(room), constraints)
         if chosen.excess > WORTH * stay.excess:
             chosen = stay
-    told = {
+    details = {
         "by": chosen.by,
         "trials": tried,
         "moved_back": len(chosen.assignment.moved_back),
         "unfit": chosen.assignment.unfit,
     }
-    return chosen.assignment, told
+    return chosen.assignment, details
 
 
 def _relaxed(room: Room) -> Iterator[Assignment]:

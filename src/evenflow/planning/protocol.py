@@ -172,14 +172,14 @@ class Proposal:
         constraints: the constraints it had to respect.
         worker: F′(k).
         planner: the planner's name.
-        told: further figures on how it was found: rounds, trials, errors.
+        details: further figures on how it was found: rounds, trials, errors.
     """
 
     statistics: Statistics
     constraints: Constraints
     worker: I32
     planner: str = ""
-    told: dict[str, Any] = field(default_factory=dict)
+    details: dict[str, Any] = field(default_factory=dict)
 
     def loads(self) -> F64:
         """The predicted work of each worker, if keys cost the same again."""

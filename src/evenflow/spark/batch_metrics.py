@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from evenflow.storage.requests import KINDS
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
@@ -30,6 +32,7 @@ _STATE = pa.struct(
         ("state_bytes", pa.int64()),
     ]
 )
+_REQUESTS = pa.struct([(kind, pa.int64()) for kind in KINDS])
 _HOT_KEY = pa.struct(
     [
         ("key", pa.string()),
@@ -68,6 +71,7 @@ SCHEMA = pa.schema(
         ("hot_keys", pa.list_(_HOT_KEY)),
         ("partitions", pa.list_(_PARTITION)),
         ("state", pa.list_(_STATE)),
+        ("requests", pa.struct([("driver", _REQUESTS), ("tasks", _REQUESTS)])),
         ("durations", pa.map_(pa.string(), pa.float64())),
     ]
 )  #: the columns of `metricsDF`
@@ -91,6 +95,9 @@ def read_metrics(checkpoint: str | os.PathLike[str]) -> list[dict[str, Any]]:
     - `state`: for each partition that wrote state, `partition`, `keys`, `seconds`, `write_seconds` and
       `state_bytes`; `state_bytes` of all of them together, and `migrated_keys` and `migrated_bytes`,
       which were read from another partition's state;
+    - `requests`: those that the `driver` and the `tasks` made to the store, where it is not a local or
+      mounted disk: `reads`, `writes`, `lists` and `deletes`, `read_bytes` and `written_bytes` over the
+      network, and `cached_bytes`, which the executors' caches saved;
     - `planning`: what the controller decided, where a routing table routes;
     - with event time, `watermark`, `late_rows`, `partly_late_rows`, `null_times`, `state_rows`, and
       `windows` and `closed_windows` or `pairs`.

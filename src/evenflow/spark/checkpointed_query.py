@@ -1,4 +1,4 @@
-"""One checkpointed query: open, identity, lock, batches in sequence, stop.
+"""One checkpointed query: open, identity, lease, batches in sequence, stop.
 
 Keyed work and the gateway both run as one.
 """
@@ -19,6 +19,7 @@ from evenflow.spark.session import check_session
 from evenflow.spark.stopping import BatchGate, stoppable
 from evenflow.state.checkpoint import Checkpoint
 from evenflow.state.errors import explained
+from evenflow.state.lease import SECONDS
 from evenflow.storage.addresses import local_path
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ def start_checkpointed(
     name: str | None = None,
     on_batch: Callable[[Metrics], object] | None = None,
     keep: int = 10,
+    lease_seconds: float = SECONDS,
 ) -> StreamingQuery:
     """Start a streaming query whose state, plans and progress are in a checkpoint.
 
@@ -57,6 +59,7 @@ def start_checkpointed(
         name: of the query, for Spark's own displays and the log.
         on_batch: called with the metrics of every batch, once it is committed.
         keep: how many old versions of the state to keep.
+        lease_seconds: how long it must not be heard of for another driver to take over.
     """
     if not df.isStreaming:
         raise InputError("this is not a streaming DataFrame; read it with spark.readStream")
@@ -66,7 +69,7 @@ def start_checkpointed(
     check_session(df.sparkSession)
     path = local_path(location)
     checkpoint = Checkpoint.open(path, identity)
-    lock = checkpoint.lock()
+    lease = checkpoint.acquire(lease_seconds)
     try:
         differences = checkpoint.differences(identity)
         if differences:
@@ -89,10 +92,12 @@ def start_checkpointed(
             writer = writer.trigger(processingTime=every)
         query = writer.start()
         started.append(query)
+        lease.in_use = lambda: bool(query.isActive)
+        lease.keep_beating()
         _LOG.info("%s: started on checkpoint %s", name or query.id, path)
-        return StreamingQuery(query, df.sparkSession, str(path), lock, partitions, gate)
+        return StreamingQuery(query, df.sparkSession, str(path), lease, partitions, gate)
     except BaseException:
-        lock.release()
+        lease.release()
         raise
 
 

@@ -131,7 +131,7 @@ def run_stream(
             on_batch(batch)
 
     reader = spark.readStream.schema(from_arrow_schema(_SCHEMA))
-    rows = reader.option("maxFilesPerTrigger", SOURCES).parquet(str(files))
+    rows = reader.option("maxFilesPerTrigger", SOURCES).parquet(f"file://{files}")
     sink = MemorySink()
     query = (
         keyed(rows, KEY)

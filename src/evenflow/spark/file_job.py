@@ -82,7 +82,7 @@ class FileJob:
             loads, written = Observation(), Observation()
             result = balanced.compute(operator, plan=plan, loads=loads)
             result = result.observe(written, F.count(F.lit(1)).alias("keys"))
-            result.write.mode("overwrite" if overwrite else "append").parquet(str(output))
+            result.write.mode("overwrite" if overwrite else "append").parquet(_uri(output))
             seconds = time.perf_counter() - began
             counts = [int(n) for n in loads.get.values()]
             keys = int(written.get["keys"])
@@ -150,7 +150,7 @@ class FileJob:
                 reader = reader.option("header", "true")
             if files_per_batch is not None:
                 reader = reader.option("maxFilesPerTrigger", files_per_batch)
-            result = self._on(reader.load(str(self.path))).agg(**self.aggregates)
+            result = self._on(reader.load(_uri(self.path))).agg(**self.aggregates)
             writer = result.writeStream.option("checkpointLocation", checkpoint)
             if on_batch is not None:
                 writer.onBatch(on_batch)
@@ -162,7 +162,7 @@ class FileJob:
 
     def _read(self, spark: SparkSession) -> DataFrame:
         reader = spark.read.format(self.kind.lower()).options(**_OPTIONS[self.kind])
-        return reader.load(str(self.path))
+        return reader.load(_uri(self.path))
 
     def _on(self, rows: DataFrame) -> Keyed:
         return keyed(rows, list(self.key)).balance(
@@ -289,6 +289,12 @@ def _check_head(file: Path, kind: str) -> None:
             f"{str(file)!r} is not {kind}, as its name says: it looks like {actual}; rename or "
             "convert it"
         )
+
+
+def _uri(path: Path) -> str:
+    """For Spark, whose default file system may be another one. Spark takes the name as it is, so no
+    character is escaped."""
+    return f"file://{local_path(path)}"
 
 
 def _resolved(path: Path) -> Path:

@@ -103,7 +103,7 @@ def _version(java: Path) -> int | None:
     return version_number(run.stderr + run.stdout) if run.returncode == 0 else None
 
 
-def version_number(told: str) -> int | None:
+def version_number(output: str) -> int | None:
     """The version in what `java -version` printed.
 
     Example:
@@ -112,7 +112,7 @@ def version_number(told: str) -> int | None:
         >>> version_number('java version "1.8.0_392"')
         8
     """
-    match = re.search(r'version "(?:1\.)?(\d+)', told)
+    match = re.search(r'version "(?:1\.)?(\d+)', output)
     return int(match.group(1)) if match else None
 
 

@@ -17,9 +17,11 @@ from evenflow.model import InputError, Plan
 from evenflow.spark.checkpointed_query import start_checkpointed
 from evenflow.spark.columns import is_connect
 from evenflow.spark.execution import OnSpark, frame_of
+from evenflow.spark.preflight import preflight
 from evenflow.spark.query import StreamingQuery
 from evenflow.spark.sinks import FORGETFUL, Target, sink_of
 from evenflow.spark.stream_writer import StreamSettings
+from evenflow.state.checkpoint import Checkpoint
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Observation
@@ -113,17 +115,24 @@ def start_query(df: DataFrame, job: Job, settings: StreamSettings) -> StreamingQ
     target = Target(settings.path, settings.options, settings.name, df.sparkSession, is_connect(df))
     keep, location = settings.keep, _checkpoint_location(df, settings)
     sink = sink_of(settings.format, target)
+
+    def program(checkpoint: Checkpoint) -> KeyedProgram:
+        storage = checkpoint.storage
+        preflight(df.sparkSession, [storage, sink.staging(storage)])
+        return KeyedProgram(job, sink, OnSpark(), settings.name)
+
     return start_checkpointed(
         df,
         location,
         job.identity(),
-        lambda checkpoint: KeyedProgram(job, sink, OnSpark(), settings.name),
+        program,
         partitions=job.partitions,
         every=settings.every,
         available_now=settings.available_now,
         name=settings.name,
         on_batch=settings.on_batch,
         keep=keep,
+        lease_seconds=settings.lease_seconds,
     )
 
 

@@ -6,7 +6,7 @@ import re
 import threading
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from evenflow.model import EvenflowError
 from evenflow.model.validation import check_not_negative, check_whole
@@ -18,13 +18,18 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.listener import StreamingQueryProgress
     from pyspark.sql.streaming.query import StreamingQuery as SparkStreamingQuery
 
+    from evenflow.state.lease import Lease
+
 _ERROR = re.compile(r"(Caused by: )?[\w.$]+(Error|Exception): .")  # not a line of a Java stack
-_OURS = ("InputError:", "DamagedState:", "CheckpointError:", "AlreadyCommitted:", "EvenflowError:")
+_OURS = (
+    "InputError:",
+    "DamagedState:",
+    "CheckpointError:",
+    "AlreadyCommitted:",
+    "LostLease:",
+    "EvenflowError:",
+)
 _POLL = 0.1  # seconds
-
-
-class _Lock(Protocol):
-    def release(self) -> None: ...
 
 
 class QueryFailed(EvenflowError, RuntimeError):
@@ -40,7 +45,7 @@ class StreamingQuery:
         spark_query: Spark's own.
         spark: the session that it was started from.
         checkpoint: the checkpoint location.
-        lock: keeps other drivers away from the checkpoint; released when the query has ended.
+        lease: keeps other drivers away from the checkpoint; released when the query has ended.
         partitions: how many it was started with.
         gate: lets batches begin; None where they run in another process (Spark Connect).
     """
@@ -50,14 +55,14 @@ class StreamingQuery:
         spark_query: SparkStreamingQuery,
         spark: SparkSession,
         checkpoint: str,
-        lock: _Lock,
+        lease: Lease,
         partitions: int,
         gate: BatchGate | None = None,
     ) -> None:
         self.spark_query = spark_query  #: Spark's own handle, for all that is not here
         self.checkpoint = checkpoint
         self.partitions = partitions  #: as many as it was started with
-        self._spark, self._lock, self._gate = spark, lock, gate
+        self._spark, self._lease, self._gate = spark, lease, gate
 
     @property
     def name(self) -> str | None:
@@ -114,10 +119,10 @@ class StreamingQuery:
             else:
                 ended = bool(self.spark_query.awaitTermination(cast(int, timeout)))
         except StreamingQueryException as error:
-            self._lock.release()
+            self._lease.release()
             raise QueryFailed(reason_of(str(error))) from error
         if ended:
-            self._lock.release()
+            self._lease.release()
         return ended
 
     def processAllAvailable(self) -> None:
@@ -127,7 +132,7 @@ class StreamingQuery:
         try:
             self.spark_query.processAllAvailable()
         except StreamingQueryException as error:
-            self._lock.release()
+            self._lease.release()
             raise QueryFailed(reason_of(str(error))) from error
 
     def stop(self, timeout: float | None = None) -> None:
@@ -151,7 +156,7 @@ class StreamingQuery:
         else:
             self._wait_for_batch(timeout)
         self.spark_query.stop()
-        self._lock.release()
+        self._lease.release()
 
     def scale(self, partitions: int) -> None:
         """Continue with another number of partitions, from the next batch on.

@@ -14,12 +14,15 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from evenflow.model import InputError
+from evenflow.model import EvenflowError, InputError
 from evenflow.spark.java import find_java
+from evenflow.spark.preflight import preflight, try_store
 from evenflow.spark.session import check_session, check_version, running_session
+from evenflow.storage import storage_at
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyspark.sql import SparkSession
 
 Verdict = Literal["ok", "warning", "problem"]
 
@@ -60,8 +63,13 @@ def usable(checks: list[Check]) -> bool:
     return all(check.verdict != "problem" for check in checks)
 
 
-def examine() -> Iterator[Check]:
-    """Every check, as it is finished; the last one starts Spark and runs a small job on it."""
+def examine(master: str | None = None, location: str | None = None) -> Iterator[Check]:
+    """Every check, as it is finished; the last ones start Spark and run small jobs on it.
+
+    Parameters:
+        master: of the cluster to check; None for Spark on this machine.
+        location: a checkpoint location that the driver and all executors are to reach.
+    """
     yield python_version()
     yield from packages()
     yield java()
@@ -70,7 +78,7 @@ def examine() -> Iterator[Check]:
     yield temporary_space()
     yield memory()
     yield cores()
-    yield spark_job()
+    yield from spark_checks(master, location)
 
 
 def python_version() -> Check:
@@ -129,18 +137,18 @@ def java() -> Check:
     try:
         found = find_java()
     except InputError as error:
-        told, _, advice = str(error).rpartition("; ")
-        return Check("Java", "problem", told, advice)
-    told = f"{found.version}; {found.origin}"
+        problem, _, advice = str(error).rpartition("; ")
+        return Check("Java", "problem", problem, advice)
+    java_found = f"{found.version}; {found.origin}"
     home = os.environ.get("JAVA_HOME")
     if home and str(found.home) != home:
         return Check(
             "Java",
             "warning",
-            f"{told}; JAVA_HOME is {home!r}, which will not do",
+            f"{java_found}; JAVA_HOME is {home!r}, which will not do",
             "unset JAVA_HOME, or set it to a Java 17 or newer: Spark without evenflow would use it",
         )
-    return Check("Java", "ok", told)
+    return Check("Java", "ok", java_found)
 
 
 def worker_python() -> Check:
@@ -220,26 +228,44 @@ def cores() -> Check:
     return Check("cores", "ok", str(n))
 
 
-def spark_job() -> Check:
-    """Starts Spark and sends rows through a map, a shuffle by worker and a map, as the engine does.
+def spark_checks(master: str | None = None, location: str | None = None) -> Iterator[Check]:
+    """Starts Spark, and looks at what its tasks do, at the store and at every executor.
 
     A session that is running in this process is the one that is looked at.
     """
+    checking = "Spark"
     try:
         check_version(metadata.version("pyspark"))
-        with running_session("local[2]", "evenflow doctor") as spark:
+        with running_session(master or "local[2]", "evenflow doctor") as spark:
             check_session(spark)
-            routed = spark.range(0, 8, 1, 2).mapInArrow(_route, "worker int")
-            answer = routed.repartitionById(4, "worker").mapInArrow(_work, "worker int, task int")
-            rows = [tuple(row) for row in answer.collect()]
-            version = spark.version
+            # First, because what it says about an executor is clearer than what a job would say.
+            checking = "executors"
+            storages = [] if location is None else [storage_at(location)]
+            executors = preflight(spark, storages)
+            yield spark_job(spark)
+            for executor in executors:
+                found = f"{executor.versions_text()}; in {executor.directory}"
+                yield Check(f"executor on {executor.host}", "ok", found)
+            checking = "checkpoint location"
+            for storage in storages:
+                try_store(storage)
+                seen = f", seen by {len(executors)} executors" if executors else ""
+                yield Check(checking, "ok", f"{storage.where()}{seen}")
     except metadata.PackageNotFoundError:
-        return Check("Spark", "problem", "not installed", "pip install 'evenflow[spark]'")
-    except InputError as error:
-        told, _, advice = str(error).rpartition("; ")
-        return Check("Spark", "problem", told or advice, advice if told else _LOOK_AT_SPARK)
+        yield Check("Spark", "problem", "not installed", "pip install 'evenflow[spark]'")
+    except EvenflowError as error:
+        problem, _, advice = str(error).rpartition("; ")
+        yield Check(checking, "problem", problem or advice, advice if problem else _LOOK_AT_SPARK)
     except Exception as error:
-        return Check("Spark", "problem", " ".join(str(error).split())[:300], _LOOK_AT_SPARK)
+        yield Check(checking, "problem", " ".join(str(error).split())[:300], _LOOK_AT_SPARK)
+
+
+def spark_job(spark: SparkSession) -> Check:
+    """Sends rows through a map, a shuffle by worker and a map, as the engine does."""
+    routed = spark.range(0, 8, 1, 2).mapInArrow(_route, "worker int")
+    answer = routed.repartitionById(4, "worker").mapInArrow(_work, "worker int, task int")
+    rows = [tuple(row) for row in answer.collect()]
+    version = spark.version
     if sorted(rows) != sorted((i % 4, i % 4) for i in range(8)):
         return Check(
             "Spark",

@@ -28,6 +28,9 @@ SHUFFLE_CHECKSUMS = (
     "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch",
 )
 
+# The names under which Spark's own shuffle goes.
+_SORT_SHUFFLE = ("sort", "tungsten-sort", "org.apache.spark.shuffle.sort.sortshufflemanager")
+
 _QUIET = {
     "spark.log.level": "ERROR",
     "spark.ui.enabled": "false",
@@ -58,6 +61,10 @@ _NO_LINKS = {
 }
 
 
+# Masters whose executors reach a driver that listens on loopback alone.
+_ON_LOOPBACK = re.compile(r"local\b|spark://(127\.|localhost\b)")
+
+
 def local_session(
     master: str | None = None, app: str = "evenflow", *, preload: bool = False, **conf: Any
 ) -> SparkSession:
@@ -68,7 +75,9 @@ def local_session(
     left as it was.
 
     Parameters:
-        master: Spark's master; None for all cores of this machine.
+        master: Spark's master, such as "local[4]" or "spark://host:7077"; None for all cores of this
+            machine. On a cluster, tasks run under the Python that PYSPARK_PYTHON names, or else under
+            the path of this one, which must have evenflow on every executor.
         app: the application's name.
         preload: import NumPy, Arrow and the kernels once, before Python workers are forked, and not
             in each of them. Executors must have evenflow installed.
@@ -92,9 +101,11 @@ def local_session(
     }
     settings = _QUIET | _ARROW | _NO_LINES
     if wanted.startswith("local"):
-        environment |= {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
-        settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+        environment["PYSPARK_PYTHON"] = sys.executable
         settings |= _NO_LINKS
+    if _ON_LOOPBACK.match(wanted):
+        environment["SPARK_LOCAL_IP"] = "127.0.0.1"
+        settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
     if "EVENFLOW_PAPERS" in os.environ:
         settings["spark.executorEnv.EVENFLOW_PAPERS"] = os.environ["EVENFLOW_PAPERS"]
     if preload:
@@ -171,7 +182,39 @@ def check_session(spark: SparkSession) -> None:
                 f"{name} is {value}, and must be true, because exactly-once rests on it; set it with "
                 f"spark.conf.set({name!r}, 'true'), or drop the setting: true is Spark's default"
             )
+    _check_shuffle(spark)
     _check_tasks_python(spark)
+
+
+def _check_shuffle(spark: SparkSession) -> None:
+    """Refuse ways to shuffle under which Spark's checksums are not made, or do not lead to a retry."""
+    manager = str(spark.conf.get("spark.shuffle.manager", "sort"))
+    if manager.lower() not in _SORT_SHUFFLE:
+        raise InputError(
+            f"spark.shuffle.manager is {manager}, and must be sort, because only Spark's own shuffle "
+            "has the checksums that exactly-once rests on; start the session without this setting"
+        )
+    push, service = (
+        spark.conf.get(f"spark.shuffle.{name}.enabled", "false") for name in ("push", "service")
+    )
+    for name, harmful, why in (
+        (
+            "spark.shuffle.push.enabled",
+            push == service == "true",
+            "with push-based shuffle Spark does not run the following stages again when a checksum "
+            "differs",
+        ),
+        (
+            "spark.shuffle.useOldFetchProtocol",
+            spark.conf.get("spark.shuffle.useOldFetchProtocol", "false") == "true",
+            "with the old protocol a task may fetch rows of two attempts at once",
+        ),
+    ):
+        if harmful:
+            raise InputError(
+                f"{name} is true, and must be false, because {why}, and exactly-once rests on that; "
+                f"start the session with --conf {name}=false"
+            )
 
 
 def _check_tasks_python(spark: SparkSession) -> None:
@@ -259,5 +302,5 @@ def _spelled(value: object) -> str:
 
 def _reason(error: Exception) -> str:
     # The second line of a Java error is the one that says something.
-    told = [line.strip(": ") for line in str(error).splitlines() if line.strip(": ")]
-    return told[min(1, len(told) - 1)] if told else type(error).__name__
+    lines = [line.strip(": ") for line in str(error).splitlines() if line.strip(": ")]
+    return lines[min(1, len(lines) - 1)] if lines else type(error).__name__

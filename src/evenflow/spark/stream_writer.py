@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from evenflow.model import InputError
 from evenflow.spark.sinks import ForEachBatch, Sink, known_formats
+from evenflow.state.lease import SECONDS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -25,7 +26,7 @@ KEPT_VERSIONS = 10
 
 @dataclass(frozen=True)
 class StreamSettings:
-    """What a `StreamWriter` was told.
+    """The settings of a `StreamWriter`.
 
     Parameters:
         format: the name of a format, or a sink; None for Spark's default, Parquet.
@@ -50,18 +51,24 @@ class StreamSettings:
     @property
     def keep(self) -> int:
         """How many old versions of the state to keep."""
-        text = self.options.get("keepversions", str(KEPT_VERSIONS))
+        return self._whole("keepVersions", KEPT_VERSIONS)
+
+    @property
+    def lease_seconds(self) -> int:
+        """How long the driver must not be heard of for another one to take over."""
+        return self._whole("leaseSeconds", int(SECONDS))
+
+    def _whole(self, name: str, default: int) -> int:
+        text = self.options.get(name.lower(), str(default))
         if not text.isdecimal() or int(text) < 1:
-            raise InputError(
-                f'option "keepVersions" takes a whole number of at least 1, got {text!r}'
-            )
+            raise InputError(f'option "{name}" takes a whole number of at least 1, got {text!r}')
         return int(text)
 
 
 Start = Callable[[StreamSettings], "StreamingQuery"]
 
 # Options under the names that people type; those of formats are in sinks.py.
-_OPTIONS = ("checkpointLocation", "path", "keepVersions")
+_OPTIONS = ("checkpointLocation", "path", "keepVersions", "leaseSeconds")
 
 
 class StreamWriter:
@@ -120,7 +127,9 @@ class StreamWriter:
         Parameters:
             key: "checkpointLocation", the directory of state, plans and Spark's own progress: a query
                 that finds one continues where it ended; "path", as in `start`; "keepVersions", how
-                many old versions of the state to keep (10); for the format "console", "numRows" (20).
+                many old versions of the state to keep (10); "leaseSeconds", how long a driver must
+                not be heard of for another machine to take over (30); for the format "console",
+                "numRows" (20).
             value: None leaves it as it is.
         """
         from evenflow.spark.sinks import FORMAT_OPTIONS

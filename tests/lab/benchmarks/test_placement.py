@@ -67,7 +67,7 @@ def test_the_command_prints_a_table_and_json(monkeypatch, capsys):
     assert "transcription" in shown
     assert "time grows as" in shown
     assert main(["bench", "placement", "--rounds", "1", "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert [c["nodes"] for c in told["cells"]] == [3, 4, 5]
-    assert set(told["growth"]) == {"exponent", "literal_exponent"}
+    printed = json.loads(capsys.readouterr().out)
+    assert [c["nodes"] for c in printed["cells"]] == [3, 4, 5]
+    assert set(printed["growth"]) == {"exponent", "literal_exponent"}
     assert main(["bench", "placement", "--rounds", "0"]) == 2

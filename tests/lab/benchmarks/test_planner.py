@@ -36,8 +36,8 @@ def test_what_would_take_too_long_is_left_out_and_said():
     for cell in cells[len(planners()) :]:
         assert cell.seconds is None
         assert cell.left_out.startswith("would take about")
-    told = as_json(cells)["cells"][-1]
-    assert told["ratio"] is None
+    cell_json = as_json(cells)["cells"][-1]
+    assert cell_json["ratio"] is None
 
 
 def test_goals_are_of_mixed_at_the_named_sizes():
@@ -45,7 +45,7 @@ def test_goals_are_of_mixed_at_the_named_sizes():
     cells = [
         Cell(GOAL_KEYS, planner="mixed", seconds=0.2, literal_seconds=8.0, **where),
         Cell(10 * GOAL_KEYS, planner="mixed", seconds=1.5, **where),
-        Cell(GOAL_KEYS, planner="compact-mixed", seconds=0.1, told={"load_error": 2.0}, **where),
+        Cell(GOAL_KEYS, planner="compact-mixed", seconds=0.1, details={"load_error": 2.0}, **where),
         Cell(GOAL_KEYS, 15, 0.02, planner="mixed", seconds=9.0),
     ]
     assert [(goal.measured, goal.held) for goal in goals(cells)] == [
@@ -77,7 +77,7 @@ def test_the_command_prints_a_table_and_json(monkeypatch, capsys):
     assert "mixed-bf" in shown
     assert "pseudo-code" in shown
     assert main(["bench", "planner", "--quick", "--rounds", "1", "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert {cell["keys"] for cell in told["cells"]} == {50, 100}
-    assert {cell["planner"] for cell in told["cells"]} == set(planners())
+    printed = json.loads(capsys.readouterr().out)
+    assert {cell["keys"] for cell in printed["cells"]} == {50, 100}
+    assert {cell["planner"] for cell in printed["cells"]} == set(planners())
     assert main(["bench", "planner", "--rounds", "0"]) == 2

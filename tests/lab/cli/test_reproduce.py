@@ -218,7 +218,7 @@ def test_formulas_are_left_out_on_own_data(run, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (["tini"], "no paper is called 'tini'; did you mean 'tiny'?"),
         (["tiny/fig7"], "'tiny' has no figure 'fig7'; it has fig1, fig2"),
@@ -233,17 +233,17 @@ def test_formulas_are_left_out_on_own_data(run, tmp_path):
         (["tiny/fig2", "--input", "{data}", "--key", "k"], "choose another figure for --input"),
     ],
 )
-def test_mistakes_are_told_in_one_line(run, tmp_path, arguments, told):
+def test_mistakes_are_reported_in_one_line(run, tmp_path, arguments, message):
     (tmp_path / "mine.py").write_text(SCHEME)
     (tmp_path / "x.csv").write_text("k\na\n")
     filled = [a.format(mine=tmp_path / "mine.py", data=tmp_path / "x.csv") for a in arguments]
     code, out, err = run(*filled)
     assert (code, out) == (2, "")
     assert err.count("\n") == 1
-    assert told in err
+    assert message in err
 
 
-def test_a_mistake_in_a_paper_is_told_in_one_line(run, papers):
+def test_a_mistake_in_a_paper_is_reported_in_one_line(run, papers):
     (papers / "paper.toml").write_text(PAPER.replace('"partial-key"', '"partial-kee"'))
     code, _, err = run("tiny")
     assert code == 2

@@ -51,7 +51,7 @@ def test_a_paper_is_read_from_its_folder(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "told"),
+    ("old", "new", "message"),
     [
         ('title = "A paper"', "title = 3", r"field 'title': expected a text, got 3"),
         ('title = "A paper"', "title = ", r"is not TOML"),
@@ -77,10 +77,12 @@ def test_a_paper_is_read_from_its_folder(tmp_path):
         ('id = "fig1"', 'id = "a/b"', r"field 'id': a file name is needed, got 'a/b'"),
     ],
 )
-def test_a_mistake_in_a_declaration_is_named_with_file_figure_and_field(tmp_path, old, new, told):
+def test_a_mistake_in_a_declaration_is_named_with_file_figure_and_field(
+    tmp_path, old, new, message
+):
     assert old in DECLARED
     folder = paper_at(tmp_path / "p", DECLARED.replace(old, new, 1))
-    with pytest.raises(InputError, match=told) as caught:
+    with pytest.raises(InputError, match=message) as caught:
         load_paper(folder)
     assert str(folder / "paper.toml") in str(caught.value)
 
@@ -353,16 +355,16 @@ def test_a_claim_that_fails_is_named(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "told"),
+    ("old", "new", "message"),
     [
         ('"fig2"', '"fig7"', "claim 'first' looks at figure 'fig7'"),
         ('"second"', '"first"', "two claims have the id 'first'"),
         ("from evenflow", "from evenflaw", "claims.py cannot be loaded: ModuleNotFoundError"),
     ],
 )
-def test_a_mistake_in_claims_is_named(tmp_path, old, new, told):
+def test_a_mistake_in_claims_is_named(tmp_path, old, new, message):
     paper = load_paper(paper_at(tmp_path / "p", TWO_FIGURES, CLAIMS.replace(old, new, 1)))
-    with pytest.raises(InputError, match=told):
+    with pytest.raises(InputError, match=message):
         judge(paper, {})
 
 

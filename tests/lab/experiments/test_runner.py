@@ -144,13 +144,13 @@ def test_an_edit_between_runs_and_tables_is_named(tmp_path):
 
 def test_progress_counts_cells_and_estimates_the_time_left(tmp_path):
     cells = [{**ROUTING, "seed": seed} for seed in range(4)]
-    told = []
+    reported = []
     run_cells(cells[:1], CellStore(tmp_path), counting([]))
-    run_cells(cells, CellStore(tmp_path), counting([]), told.append, jobs=1)
-    assert [(p.done, p.total) for p in told] == [(1, 4), (2, 4), (3, 4), (4, 4)]
-    assert told[0].seconds_left is None
+    run_cells(cells, CellStore(tmp_path), counting([]), reported.append, jobs=1)
+    assert [(p.done, p.total) for p in reported] == [(1, 4), (2, 4), (3, 4), (4, 4)]
+    assert reported[0].seconds_left is None
     # All cells are alike and take a second each.
-    assert [p.seconds_left for p in told[1:]] == pytest.approx([2.0, 1.0, 0.0])
+    assert [p.seconds_left for p in reported[1:]] == pytest.approx([2.0, 1.0, 0.0])
 
 
 def test_processes_give_what_this_process_gives():
@@ -218,7 +218,7 @@ def test_a_users_scheme_runs_where_its_file_is_not(mine):
 
 
 @pytest.mark.parametrize(
-    ("source", "told"),
+    ("source", "message"),
     [
         ("x = 1", "defines no scheme"),
         ("import nowhere", "cannot be loaded: ModuleNotFoundError: No module named 'nowhere'"),
@@ -232,9 +232,9 @@ def test_a_users_scheme_runs_where_its_file_is_not(mine):
         (LAST_DIGIT + "    slack: int\n", "'last-digit': 'last-digit' needs slack"),
     ],
 )
-def test_a_scheme_file_that_is_none_is_refused(mine, source, told):
+def test_a_scheme_file_that_is_none_is_refused(mine, source, message):
     mine.write_text(source)
-    with pytest.raises(InputError, match=told):
+    with pytest.raises(InputError, match=message):
         read_scheme_file(mine)
 
 

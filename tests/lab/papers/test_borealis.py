@@ -34,19 +34,19 @@ CELLS = {
 
 def made_up(run):
     """Rows of the shape that a run has, with numbers from nowhere."""
-    told = run.cell["parameters"]
-    name = told.get("algorithm", told.get("plan", ""))
+    parameters = run.cell["parameters"]
+    name = parameters.get("algorithm", parameters.get("plan", ""))
     if run.cell["function"] == "timed":
-        nodes = told["size"]["nodes"]
+        nodes = parameters["size"]["nodes"]
         common = {"nodes": nodes, "pair_ms": 0.2}
         rows = [{**common, "grouping": "evenflow", "seconds": 1e-6 * nodes**2}]
-        if told["size"]["literal"]:
+        if parameters["size"]["literal"]:
             rows.append({**common, "grouping": "transcription", "seconds": 4e-4 * nodes**3})
         return rows
     good = name.startswith("COR") and name != "COR-BAL"
     row = {
-        **told,
-        "grouping": f"{name} plan" if "plan" in told else name,
+        **parameters,
+        "grouping": f"{name} plan" if "plan" in parameters else name,
         "latency_ms": 5.0 if name == "cut" else 50.0,
         "latency_ratio": 2.0 if good else 20.0,
         "deviation": 0.05 if good else 0.04 if name == "MINIMUM" else 0.15,
@@ -57,8 +57,8 @@ def made_up(run):
         "final_deviation": 0.05 if "RE" in name or "GLB" in name else 0.07,
         "final_latency_ratio": 2.0,
     }
-    if "setting" in told:
-        row |= told["setting"]
+    if "setting" in parameters:
+        row |= parameters["setting"]
     return [row]
 
 

@@ -49,13 +49,13 @@ def small(cell):
 
 def made_up(run):
     """Rows of the shape that a run has, with numbers from nowhere."""
-    told = run.cell["parameters"]
+    parameters = run.cell["parameters"]
     if run.cell["function"] == "hashed":
-        setting = told["setting"]
+        setting = parameters["setting"]
         return [
             {
                 **setting,
-                "fluctuation": told["fluctuation"],
+                "fluctuation": parameters["fluctuation"],
                 "largest": 1.1 + 5 / setting["keys"] + setting["workers"] / 100,
                 "largest_over_smallest": 2.5,
                 "largest_over_smallest_each": 5.0,
@@ -65,29 +65,34 @@ def made_up(run):
     if run.cell["function"] == "discretized":
         return [
             {
-                **told,
+                **parameters,
                 "degree": degree,
                 "generation_ms": 10 / degree,
                 "original_ms": 100.0,
                 "times_faster": 10.0 * degree,
                 "load_error_max": degree / 1000,
             }
-            for degree in told["degrees"]
+            for degree in parameters["degrees"]
         ]
     if run.cell["function"] == "growing_table":
         return [
-            {"theta": told["theta"], "adjustments": n, "table_size": 9000 - n, "limit": 9333.3}
+            {
+                "theta": parameters["theta"],
+                "adjustments": n,
+                "table_size": 9000 - n,
+                "limit": 9333.3,
+            }
             for n in (1, 16, 1024)
         ]
-    cheap = told["planner"] in ("mixed", "mixed-bf")
+    cheap = parameters["planner"] in ("mixed", "mixed-bf")
     return [
         {
-            **told,
+            **parameters,
             **run.labels,
-            "grouping": told["planner"],
+            "grouping": parameters["planner"],
             "feasible": 1.0,
             "generation_ms": 5.0,
-            "migration_cost": (5.0 if cheap else 20.0) / told["window"],
+            "migration_cost": (5.0 if cheap else 20.0) / parameters["window"],
             "table_size": 100.0,
             "table_size_max": 100,
             "skewness_by_hash": 2.0,
@@ -287,9 +292,9 @@ def test_a_row_is_a_run_of_the_planner():
         "mixed", 5, 500, theta=0.1, table_limit=30, window=2, intervals=3, beta=1.2, **COMMON
     )
     stream = Fluctuating(0.85, 500, 1.0, 5_000, 5, 5_000, seed=1)
-    told = replan("mixed:beta=1.2", stream, Constraints(5, 0.1, 30), 2, 3).to_dict()
+    figures = replan("mixed:beta=1.2", stream, Constraints(5, 0.1, 30), 2, 3).to_dict()
     assert (row["grouping"], row["symbol"]) == ("mixed", "Mixed")
-    for name, value in told.items():
+    for name, value in figures.items():
         if name != "generation_ms":
             assert row[name] == value, name
 

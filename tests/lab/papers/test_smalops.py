@@ -58,54 +58,58 @@ def small(cell):
 
 def made_up(run):
     """Rows of the shape that a run has, with numbers from nowhere."""
-    told, function = run.cell["parameters"], run.cell["function"]
+    parameters, function = run.cell["parameters"], run.cell["function"]
     if function.startswith("broker_"):  # read from a file
-        return [{**told, **row} for row in run_cell(run.cell)]
+        return [{**parameters, **row} for row in run_cell(run.cell)]
     if function == "distribution":
-        near = told["service_us"] == 50
+        near = parameters["service_us"] == 50
         return [
-            {**told, "percentile": p, "delay": p * (3 if near and g == "key" and p >= 50 else 1)}
-            for g in [told["grouping"]]
+            {
+                **parameters,
+                "percentile": p,
+                "delay": p * (3 if near and g == "key" and p >= 50 else 1),
+            }
+            for g in [parameters["grouping"]]
             for p in PERCENTILES
         ]
     if function == "beside_hashing":
         return [
             {
-                **told,
+                **parameters,
                 "grouping": g,
-                "p99": P99.get(g, 50.0) * told["service_us"],
+                "p99": P99.get(g, 50.0) * parameters["service_us"],
                 "reduction": 100 * (1 - P99.get(g, 50.0) / 1000),
                 "max_load_ratio": 2.0 if g == "key" else 1.1,
             }
-            for g in told.get("schemes", ["key", "smalops"])
+            for g in parameters.get("schemes", ["key", "smalops"])
         ]
     if function == "thresholds":
-        setting = told["setting"]
+        setting = parameters["setting"]
         hot = setting["percent"] >= 10 and setting["means"] == "coverage"
-        return [{**told, **setting, "p99": 100.0 if hot else 1000.0, "hashed_p99": 1000.0,
+        return [{**parameters, **setting, "p99": 100.0 if hot else 1000.0, "hashed_p99": 1000.0,
                  "tracked": setting["percent"] * 2}]  # fmt: skip
     if function == "over_time":
         return [
             {
-                **told,
+                **parameters,
                 "second": 5.0 * (i + 1),
-                "p99": P99[told["grouping"]],
-                "overall_p99": P99[told["grouping"]],
+                "p99": P99[parameters["grouping"]],
+                "overall_p99": P99[parameters["grouping"]],
                 "overall_p50": 1.0,
                 "hashed_busiest": 0.9,
             }
             for i in range(12)
         ]
     if function == "windows":
-        return [{**told, "overall_p99": 100.0, "overall_moves": 9, "overall_held_longest": 1.0,
+        return [{**parameters, "overall_p99": 100.0, "overall_moves": 9, "overall_held_longest": 1.0,
                  "hashed_p99": 1000.0}]  # fmt: skip
     if function == "ruled":
-        few = told["rule"] == "two choices alone" or "equation" in told["rule"]
-        return [{**told, "p99": 150.0 if few else 100.0, "moves": 10 if few else 30}]
+        few = parameters["rule"] == "two choices alone" or "equation" in parameters["rule"]
+        return [{**parameters, "p99": 150.0 if few else 100.0, "moves": 10 if few else 30}]
     if function == "tracked":
         return [
             {
-                **told,
+                **parameters,
                 "window": i + 1,
                 "what": what,
                 "tracked": 1300,

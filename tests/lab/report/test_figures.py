@@ -29,8 +29,8 @@ def row(grouping: str = "partial-key", **columns: Any) -> dict[str, Any]:
 
 
 def figure(plot: Plot, **fields: Any) -> Figure:
-    told = {"id": "fig1", "title": "A title", "shows": "What is seen.", "kind": "routing"}
-    return Figure(**{**told, "plot": plot, "paper": "example", **fields})
+    fixed = {"id": "fig1", "title": "A title", "shows": "What is seen.", "kind": "routing"}
+    return Figure(**{**fixed, "plot": plot, "paper": "example", **fields})
 
 
 def sweep() -> tuple[Figure, list[dict[str, Any]]]:

@@ -27,9 +27,9 @@ def figure(id: str, title: str = "A title", **fields: Any) -> Figure:
 
 
 def rows_on(stream: str, stand_in: bool) -> list[dict[str, Any]]:
-    told = {"workload_name": stream, "stand_in": stand_in, "worst_window": 1.5, "replicas": 9}
+    common = {"workload_name": stream, "stand_in": stand_in, "worst_window": 1.5, "replicas": 9}
     return [
-        {"grouping": scheme, "workers": n, "imbalance": n / 100, **told}
+        {"grouping": scheme, "workers": n, "imbalance": n / 100, **common}
         for scheme in SCHEMES
         for n in (5, 10)
     ]

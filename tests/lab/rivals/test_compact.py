@@ -168,8 +168,8 @@ def test_guarantee_exact_at_degree_1(compact, plain, instance):
     columns = [[*column.tolist(), 1] for column in (seen.costs, seen.state)]
     seen = Statistics.of(columns[0], [*seen.worker, 0], [*seen.home, 0], columns[1])
     plan, reference = compact.plan(seen, constraints), plain.plan(seen, constraints)
-    assert plan.told["load_error"] == 0
-    assert plan.told["tightened"] == 0
+    assert plan.details["load_error"] == 0
+    assert plan.details["tightened"] == 0
     assert (plan.overload() <= constraints.theta + 1e-9) == (
         reference.overload() <= constraints.theta + 1e-9
     ) or plan.table_size() != reference.table_size()
@@ -182,9 +182,9 @@ def test_the_load_error_is_below_one_percent(degree, window, seconds):
     seen = zipf(window=window, seconds=seconds)
     for theta, limit in ((0.02, 20_000), (0.08, 3_000)):
         proposal = CompactMixed(degree=degree).plan(seen, Constraints(40, theta, limit))
-        assert proposal.told["load_error"] < 1
+        assert proposal.details["load_error"] < 1
         if degree == 1 and not seconds:
-            assert proposal.told["load_error"] == 0
+            assert proposal.details["load_error"] == 0
 
 
 def test_greedy_rounding_errs_by_more_than_one_percent_and_averages_do_not():
@@ -216,7 +216,7 @@ def test_a_plan_for_vectors_is_about_as_good_as_one_for_keys(degree):
     assert plain.feasible()
     assert compact.feasible()
     assert compact.migration_bytes() < 1.5 * plain.migration_bytes()
-    assert compact.told["vectors"] < len(seen) / 10
+    assert compact.details["vectors"] < len(seen) / 10
 
 
 def test_what_is_kept_is_judged_by_keys_and_not_by_vectors():
@@ -230,7 +230,7 @@ def test_what_is_kept_is_judged_by_keys_and_not_by_vectors():
         loads = np.bincount(plan.worker, costs, 3)
         assert plan.loads().tolist() == loads.tolist()
         assert plan.feasible() == (loads.max() <= 1.05 * loads.mean() * (1 + 1e-9))
-        tightened += plan.told["tightened"] > 0
+        tightened += plan.details["tightened"] > 0
     assert tightened
 
 

@@ -80,7 +80,7 @@ def test_readj_twin(instance, theta, sigma):
         seen.costs.tolist(), seen.worker.tolist(), seen.home.tolist(), [1.0] * n, theta, sigma
     )
     assert got.worker.tolist() == expected
-    assert got.told["steps"] == len(gains)
+    assert got.details["steps"] == len(gains)
 
 
 @given(st.integers(0, 10**6), st.integers(2, 5), st.integers(2, 20))
@@ -95,7 +95,7 @@ def test_readj_twin_with_weights_and_many_equal_costs(seed, n, keys):
     large = [k for k in range(keys) if costs[k] > 0]
     gain, *_ = naive_readj.best_exchange(costs.tolist(), worker.tolist(), large, relative, limits)
     proposal = Readj(sigma=1e-9).plan(seen, constraints)
-    assert (proposal.told["steps"] == 0) == (gain <= 1e-6 * costs.sum() / n)
+    assert (proposal.details["steps"] == 0) == (gain <= 1e-6 * costs.sum() / n)
     assert proposal.overload() <= constraints.overload(seen.loads(n)) + 1e-9
 
 
@@ -137,7 +137,7 @@ def test_readj_finds_no_plan_with_large_keys_alone_where_small_ones_are_needed()
     assert Readj(sigma=0.01).plan(seen, constraints).feasible()
     searched = Readj().plan(seen, constraints)
     assert searched.feasible()
-    assert searched.told["trial"] > 1
+    assert searched.details["trial"] > 1
 
 
 @given(instances)
@@ -154,8 +154,8 @@ def test_the_search_for_sigma_is_no_worse_than_any_that_it_tried(instance):
 
 def test_readj_looks_at_no_more_keys_than_it_may():
     seen = Statistics.of(costs=np.arange(1, 101), worker=[0] * 100)
-    told = Readj(most_keys=10).plan(seen, Constraints(4, theta=0.0)).told
-    assert 0 < told["keys"] <= 10
+    details = Readj(most_keys=10).plan(seen, Constraints(4, theta=0.0)).details
+    assert 0 < details["keys"] <= 10
 
 
 @pytest.mark.parametrize(
@@ -238,7 +238,7 @@ def test_best_fit_leaves_a_key_that_would_only_change_places():
     seen = Statistics.of(costs=[30, 1], worker=[0, 1])
     proposal = BestFit(hot=0).plan(seen, Constraints(2, theta=0.0))
     assert not proposal.moved().any()
-    assert proposal.told["too_far"] == 1
+    assert proposal.details["too_far"] == 1
     assert "one key alone" in proposal.reason()
 
 
@@ -259,7 +259,7 @@ def test_equation_4_refuses_nearly_every_hot_key():
     by_equation = BestFit(hot=0, message_seconds=50e-6).plan(seen, constraints)
     assert int(by_interval.moved().sum()) == 2
     assert int(by_equation.moved().sum()) == 0
-    assert by_equation.told["too_much_state"] == 10
+    assert by_equation.details["too_much_state"] == 10
     empty = Statistics.of(costs=[100] * 10, worker=[0] * 10, state=[0.0] * 10)
     first_only = BestFit(hot=0, message_seconds=50e-6).plan(empty, constraints)
     assert int(first_only.moved().sum()) == 1

@@ -135,11 +135,11 @@ def test_smalops_evens_out_what_hashing_does_not_and_never_splits_a_key():
     moved = simulate_log("smalops:window=5000,interval=5000,threshold=0.001", FEW, log, seed=1)
     assert moved.max_load < hashed.max_load
     assert moved.percentiles[99] < hashed.percentiles[99]
-    told = moved.to_dict()
-    assert told["hot_keys_most"] <= told["hot_keys_ever"]
+    figures = moved.to_dict()
+    assert figures["hot_keys_most"] <= figures["hot_keys_ever"]
     assert len(moved.timeline) == 2
     assert sum(moment.messages for moment in moved.timeline) == 60_000
-    assert sum(moment.moves for moment in moved.timeline) == told["moves"]
+    assert sum(moment.moves for moment in moved.timeline) == figures["moves"]
 
 
 def test_a_slow_hand_over_is_paid_for():
@@ -200,7 +200,7 @@ def test_messages_go_where_the_twin_policy_says_whatever_the_chunks():
     assert one.tolist() == expected
 
 
-def test_moves_of_one_moment_are_told_from_where_the_key_was_to_where_it_ends():
+def test_moves_of_one_moment_are_reported_from_where_the_key_was_to_where_it_ends():
     from evenflow.planning.hot_keys_state import at_once
 
     moves = Moves(

@@ -45,9 +45,9 @@ def test_replan_agrees_with_its_twin(planner, window, fluctuation):
     slow = naive_replanning.replan_slowly(made, stream(fluctuation), constraints, window, 8)
     assert len(run.intervals) == 8
     for one, twin in zip(run.intervals, slow, strict=True):
-        told = (one.migrated, one.table_size, one.before, one.expected, one.skewness)
+        figures = (one.migrated, one.table_size, one.before, one.expected, one.skewness)
         assert one.planned is twin[0]
-        assert told == pytest.approx(twin[1:])
+        assert figures == pytest.approx(twin[1:])
 
 
 def test_all_but_seconds_depends_on_the_arguments_alone():
@@ -118,22 +118,28 @@ def test_it_ends_after_so_many_plans():
 
 def test_the_summary_is_of_plans_and_of_intervals():
     run = replan("mixed", stream(0.1, keys=2_000), Constraints(WORKERS, theta=0.08), 1, 40)
-    told = run.to_dict()
+    figures = run.to_dict()
     plans = [one for one in run.intervals if one.planned]
-    assert (told["intervals"], told["plans"]) == (40, len(plans))
-    assert told["migration_cost"] == pytest.approx(100 * np.mean([one.migrated for one in plans]))
-    assert told["migration_cost_max"] == pytest.approx(100 * max(one.migrated for one in plans))
-    assert told["generation_ms"] == pytest.approx(1e3 * np.median([one.seconds for one in plans]))
-    assert told["table_size"] == pytest.approx(np.mean([one.table_size for one in run.intervals]))
-    assert told["skewness_expected_max"] == max(one.expected for one in plans)
-    assert told["load_error"] is None
+    assert (figures["intervals"], figures["plans"]) == (40, len(plans))
+    assert figures["migration_cost"] == pytest.approx(
+        100 * np.mean([one.migrated for one in plans])
+    )
+    assert figures["migration_cost_max"] == pytest.approx(100 * max(one.migrated for one in plans))
+    assert figures["generation_ms"] == pytest.approx(
+        1e3 * np.median([one.seconds for one in plans])
+    )
+    assert figures["table_size"] == pytest.approx(
+        np.mean([one.table_size for one in run.intervals])
+    )
+    assert figures["skewness_expected_max"] == max(one.expected for one in plans)
+    assert figures["load_error"] is None
 
 
 def test_without_plans_nothing_is_said_of_them():
-    told = replan("mixed", stream(0.0), Constraints(WORKERS, theta=9.0), intervals=3).to_dict()
-    assert told["plans"] == 0
-    assert told["migration_cost"] is told["generation_ms"] is told["feasible"] is None
-    assert told["table_size"] == 0
+    figures = replan("mixed", stream(0.0), Constraints(WORKERS, theta=9.0), intervals=3).to_dict()
+    assert figures["plans"] == 0
+    assert figures["migration_cost"] is figures["generation_ms"] is figures["feasible"] is None
+    assert figures["table_size"] == 0
 
 
 def test_skewness_of_even_loads_is_one():
@@ -142,7 +148,7 @@ def test_skewness_of_even_loads_is_one():
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "message"),
     [
         ({"constraints": Constraints(7)}, "5 tasks as homes, but there are 7 workers"),
         ({"window": 0}, "the window must be a whole number of at least 1"),
@@ -150,7 +156,7 @@ def test_skewness_of_even_loads_is_one():
         ({"planner": "mixd"}, "mixd"),
     ],
 )
-def test_mistakes_are_named(change, told):
+def test_mistakes_are_named(change, message):
     given = {"planner": "mixed", "stream": stream(), "constraints": Constraints(WORKERS)}
-    with pytest.raises(InputError, match=told):
+    with pytest.raises(InputError, match=message):
         replan(**{**given, **change})

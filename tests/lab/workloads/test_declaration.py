@@ -39,10 +39,10 @@ def test_make_workload_takes_plain_values_and_gives_plain_values(name):
     assert isinstance(workload, Workload)
     assert workload == make_workload(spec)
     assert workload.length() == 100
-    told = workload.describe()
-    assert json.loads(json.dumps(told)) == told
-    assert told["name"] == name
-    assert told["stand_in"] is (name in {"wp", "tw", "ct"})
+    described = workload.describe()
+    assert json.loads(json.dumps(described)) == described
+    assert described["name"] == name
+    assert described["stand_in"] is (name in {"wp", "tw", "ct"})
 
 
 @pytest.mark.parametrize("name", SMALLEST)

@@ -187,7 +187,7 @@ def in_cache(data):
 
 @pytest.mark.skipif(not in_cache(flights._DATA), reason="the flights have not been downloaded")
 @pytest.mark.parametrize(("key", "keys", "p1"), [("origin", 229, 0.0554), ("route", 3_399, 0.0028)])
-def test_downloaded_flights_are_what_is_told_of_them(key, keys, p1):
+def test_downloaded_flights_match_their_description(key, keys, p1):
     stream = np.concatenate(list(Flights(key).chunks(1 << 20)))
     _, counts = np.unique(stream, return_counts=True)
     assert len(stream) == Flights(key).length()
@@ -195,7 +195,7 @@ def test_downloaded_flights_are_what_is_told_of_them(key, keys, p1):
 
 
 @pytest.mark.skipif(not in_cache(words._DATA), reason="the words have not been downloaded")
-def test_downloaded_words_are_what_is_told_of_them():
+def test_downloaded_words_match_their_description():
     stream = np.concatenate(list(Words().chunks(1 << 20)))
     keys, counts = np.unique(stream, return_counts=True)
     assert len(stream) == Words().length()

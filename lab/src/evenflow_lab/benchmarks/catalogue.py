@@ -1,8 +1,8 @@
 """All benchmarks, and where they are. A benchmark is a module with a function `run`.
 
 The parameters of `run` are the options of the command, each `Annotated` with its help; `progress` is
-told what is being done. It returns a `Result`, or yields one after the other: of these the last has the
-whole answer. The module's docstring is the command's help.
+called with what is being done. It returns a `Result`, or yields one after the other: of these the last
+has the whole answer. The module's docstring is the command's help.
 """
 
 from __future__ import annotations

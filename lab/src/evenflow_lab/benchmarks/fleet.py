@@ -82,8 +82,8 @@ def run_plan(folder: Path, options: Settings, placed: bool, kills: bool) -> dict
 
     began = time.time()
     fleet("up", "--wait", "300")
-    told: dict[str, Any] = {"plan": "placed" if placed else "connected"}
-    told["seconds until all run"] = round(time.time() - began, 1)
+    figures: dict[str, Any] = {"plan": "placed" if placed else "connected"}
+    figures["seconds until all run"] = round(time.time() - began, 1)
     try:
         feed.start()
         plan = read_config(path)
@@ -95,39 +95,41 @@ def run_plan(folder: Path, options: Settings, placed: bool, kills: bool) -> dict
         time.sleep(options.periods * options.period)
         until = time.time()
         seen = status(plan)
-        told |= latencies(plan.folder, since, until)
-        told["node loads"] = [round(node["load"], 2) for node in seen["nodes"]]
-        told["load deviation"] = [round(node["load_deviation"], 2) for node in seen["nodes"]]
-        told["correlation"] = round(seen["correlation"], 2)
-        told["moves"] = len(seen["moves"])
-        told["reasons"] = sorted({move["reason"] for move in seen["moves"]})
+        figures |= latencies(plan.folder, since, until)
+        figures["node loads"] = [round(node["load"], 2) for node in seen["nodes"]]
+        figures["load deviation"] = [round(node["load_deviation"], 2) for node in seen["nodes"]]
+        figures["correlation"] = round(seen["correlation"], 2)
+        figures["moves"] = len(seen["moves"])
+        figures["reasons"] = sorted({move["reason"] for move in seen["moves"]})
         if kills:
-            told["kills"] = killed(plan, path, fleet)
+            figures["kills"] = killed(plan, path, fleet)
     finally:
         feed.stop()
         if sys.exc_info()[0] is None:
             wait_for(lambda: not feed.wrong(queries), 180, give_up=False)
         fleet("down")
-    told["rows"] = sum(feed.rows.values())
-    told["wrong outputs"] = feed.wrong(queries)
-    return told
+    figures["rows"] = sum(feed.rows.values())
+    figures["wrong outputs"] = feed.wrong(queries)
+    return figures
 
 
 def killed(plan: Any, path: Path, fleet: Callable[..., None]) -> list[str]:
     """A node, then the coordinator, then both."""
-    told: list[str] = []
+    recoveries: list[str] = []
     for victims in (("node",), ("coordinator",), ("node", "coordinator")):
         nodes = [node for node in status(plan)["nodes"] if node["alive"]]
         if "node" in victims:
-            os.killpg(nodes[len(told) % len(nodes)]["pid"], signal.SIGKILL)
+            os.killpg(nodes[len(recoveries) % len(nodes)]["pid"], signal.SIGKILL)
         if "coordinator" in victims:
             command = f"evenflow.fleet.coordinator --config {path}"
             subprocess.run(["pkill", "-KILL", "-f", command], check=True)
         began = time.time()
         time.sleep(3)
         fleet("up", "--wait", "300")
-        told.append(f"{' and '.join(victims)}: all ran again after {time.time() - began:.0f} s")
-    return told
+        recoveries.append(
+            f"{' and '.join(victims)}: all ran again after {time.time() - began:.0f} s"
+        )
+    return recoveries
 
 
 def latencies(folder: Path, since: float, until: float) -> dict[str, Any]:
@@ -185,9 +187,10 @@ def run(
         {"parameters": {**asdict(options), "no_kills": no_kills}, "figures": found},
         tuple(
             Table(
-                [{"": name, "value": value} for name, value in told.items()], f"{told['plan']} plan"
+                [{"": name, "value": value} for name, value in figures.items()],
+                f"{figures['plan']} plan",
             )
-            for told in found
+            for figures in found
         ),
-        passed=not any(told["wrong outputs"] for told in found),
+        passed=not any(figures["wrong outputs"] for figures in found),
     )

@@ -87,7 +87,7 @@ def run(
     parts: Annotated[bool, "Contestants that do less and less."] = False,
     progress: Progress = say_nothing,
 ) -> Result:
-    told = Settings(
+    settings = Settings(
         batch,
         keys,
         value_bytes,
@@ -105,7 +105,7 @@ def run(
     spark = local_session(None, "gateway benchmark", **conf)
     try:
         with Broker.start() as broker:
-            found = measured(spark, broker, told, progress)
+            found = measured(spark, broker, settings, progress)
     finally:
         spark.stop()
     rates, ratios = found["per_second"], found["gateway_to"]
@@ -121,15 +121,15 @@ def run(
 
 
 def measured(
-    spark: Any, broker: Broker, told: Settings, progress: Progress = say_nothing
+    spark: Any, broker: Broker, settings: Settings, progress: Progress = say_nothing
 ) -> dict[str, Any]:
-    source = new_topic(broker, told.partitions)
+    source = new_topic(broker, settings.partitions)
     # One batch more than is read: at the end of a topic every reader waits for more.
-    sizes = [BRIEF] * told.brief + [told.batch] * (told.warm_up + told.rounds)
+    sizes = [BRIEF] * settings.brief + [settings.batch] * (settings.warm_up + settings.rounds)
     progress("filling the source", 0, len(sizes))
-    fill(broker, source, told, sum(sizes) + told.batch)
+    fill(broker, source, settings, sum(sizes) + settings.batch)
     starts = {"plain": plain, "tuned": tuned, "tuned_with_header": with_constant_header}
-    if told.parts:
+    if settings.parts:
         starts |= {
             "placed": in_parts(counting=False),
             "placed_and_counted": in_parts(counting=True),
@@ -140,13 +140,13 @@ def measured(
     steps: dict[str, list[float]] = {}
     load = os.getloadavg()[0]
     with tempfile.TemporaryDirectory() as folder:
-        targets = {name: new_topic(broker, told.partitions) for name in starts}
+        targets = {name: new_topic(broker, settings.partitions) for name in starts}
         metrics: list[Any] = []
         for turn, size in enumerate(sizes):
             for name, start in list(starts.items())[:: -1 if turn % 2 else 1]:
                 read = read_plainly if name == "plain" else read_topic
                 df = read(spark, broker.bootstrap, source, most=size)
-                query = start(df, broker, targets[name], f"{folder}/{name}", told)
+                query = start(df, broker, targets[name], f"{folder}/{name}", settings)
                 rows, seconds = one_batch(query)
                 assert abs(rows - size) < 0.01 * size
                 rates[name].append(rows / seconds)
@@ -160,16 +160,16 @@ def measured(
             progress("brief rounds" if size == BRIEF else last, turn + 1, len(sizes))
         for name, target in targets.items():
             assert sum(end_offsets(broker, target)) == written[name]
-    left_out = told.brief + told.warm_up
+    left_out = settings.brief + settings.warm_up
     kept = {name: np.array(found[left_out:]) for name, found in rates.items()}
     beside = {name: kept["gateway"] / kept[name] for name in starts if name != "gateway"}
     ratios = {name: float(np.median(by_round)) for name, by_round in beside.items()}
     return {
-        "batch": told.batch,
-        "keys": told.keys,
-        "value_bytes": told.value_bytes,
-        "partitions": told.partitions,
-        "headers": told.headers,
+        "batch": settings.batch,
+        "keys": settings.keys,
+        "value_bytes": settings.value_bytes,
+        "partitions": settings.partitions,
+        "headers": settings.headers,
         "per_second": {name: round(float(np.median(found))) for name, found in kept.items()},
         "gateway_to": {name: round(ratio, 3) for name, ratio in ratios.items()},
         "gateway_to_by_round": {
@@ -203,20 +203,22 @@ def read_plainly(spark: Any, bootstrap: str, topic: str, *, most: int) -> Any:
     return reader.option("includeHeaders", "true").option("maxOffsetsPerTrigger", most).load()
 
 
-def plain(df: Any, broker: Broker, target: str, folder: str, told: Settings) -> Any:
+def plain(df: Any, broker: Broker, target: str, folder: str, settings: Settings) -> Any:
     return written_by_spark(df.select("key", "value", "headers"), broker, target, folder, {})
 
 
-def tuned(df: Any, broker: Broker, target: str, folder: str, told: Settings) -> Any:
+def tuned(df: Any, broker: Broker, target: str, folder: str, settings: Settings) -> Any:
     return written_by_spark(df.select("key", "value", "headers"), broker, target, folder, PRODUCER)
 
 
-def with_constant_header(df: Any, broker: Broker, target: str, folder: str, told: Settings) -> Any:
+def with_constant_header(
+    df: Any, broker: Broker, target: str, folder: str, settings: Settings
+) -> Any:
     from pyspark.sql import functions as F
 
     ours = pack(Header(MESSAGE, 1, 2, 3))
     own = F.array(*(F.struct(F.lit(n).alias("key"), F.lit(v).alias("value")) for n, v in ours))
-    if told.headers:
+    if settings.headers:
         own = F.concat("headers", own)
     rows = df.select("key", "value", "partition", own.alias("headers"))
     return written_by_spark(rows, broker, target, folder, PRODUCER)
@@ -230,10 +232,10 @@ def written_by_spark(
     return writer.option("checkpointLocation", folder).trigger(processingTime=ONCE).start()
 
 
-def through_gateway(df: Any, broker: Broker, target: str, folder: str, told: Settings) -> Any:
-    policy = HotKeys(told.partitions, threshold=THRESHOLD)
-    gateway = Gateway(broker.bootstrap, target, policy, told.interval)
-    rows = replace(TOPIC_ROWS, in_order=False) if told.sorted else TOPIC_ROWS
+def through_gateway(df: Any, broker: Broker, target: str, folder: str, settings: Settings) -> Any:
+    policy = HotKeys(settings.partitions, threshold=THRESHOLD)
+    gateway = Gateway(broker.bootstrap, target, policy, settings.interval)
+    rows = replace(TOPIC_ROWS, in_order=False) if settings.sorted else TOPIC_ROWS
     return gateway.start(df, folder, rows, every=ONCE)
 
 
@@ -241,14 +243,14 @@ def in_parts(counting: bool) -> Callable[..., Any]:
     """A gateway that never moves a key: it places all by hash, with their true positions, and counts
     them or does not. It keeps no state."""
 
-    def start(df: Any, broker: Broker, target: str, folder: str, told: Settings) -> Any:
-        every = sampling(told.batch, THRESHOLD)
+    def start(df: Any, broker: Broker, target: str, folder: str, settings: Settings) -> Any:
+        every = sampling(settings.batch, THRESHOLD)
 
         def each(rows: Any, batch: int) -> None:
             seen, query = None, Selection.of(rows)
             if counting:
                 query = countable(query, every)
-            rows = with_headers(placed(query, None, told.partitions, 0), 1, batch).df()
+            rows = with_headers(placed(query, None, settings.partitions, 0), 1, batch).df()
             if counting:
                 rows, seen = observed(rows, THRESHOLD, every)
             write_batch(rows, {**PRODUCER, "kafka.bootstrap.servers": broker.bootstrap}, target)
@@ -261,21 +263,21 @@ def in_parts(counting: bool) -> Callable[..., Any]:
     return start
 
 
-def fill(broker: Broker, topic: str, told: Settings, messages: int) -> None:
+def fill(broker: Broker, topic: str, settings: Settings, messages: int) -> None:
     """Messages with keys of the paper's power law, in a topic by Kafka's own hashing."""
     from confluent_kafka import Producer
 
     rng = np.random.default_rng(0)
-    weights = (2.72 + np.arange(told.keys)) ** -1.1
+    weights = (2.72 + np.arange(settings.keys)) ** -1.1
     drawn = np.searchsorted(np.cumsum(weights / weights.sum()), rng.random(messages))
-    value = rng.bytes(told.value_bytes)
-    headers = [(f"name-{i}", rng.bytes(16)) for i in range(told.headers)]
-    settings: dict[str, Any] = {
+    value = rng.bytes(settings.value_bytes)
+    headers = [(f"name-{i}", rng.bytes(16)) for i in range(settings.headers)]
+    producing: dict[str, Any] = {
         "linger.ms": 20,
         "enable.idempotence": True,
         "queue.buffering.max.messages": 1_000_000,
     }
-    producer = Producer({"bootstrap.servers": broker.bootstrap, **settings})
+    producer = Producer({"bootstrap.servers": broker.bootstrap, **producing})
     for i, key in enumerate(drawn.tolist()):
         send(producer, topic, value, b"key-%d" % key, headers)
         if i % 10_000 == 0:

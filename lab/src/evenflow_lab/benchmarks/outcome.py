@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-Report = Callable[[str], object]  #: told in words what is being timed
+Report = Callable[[str], object]  #: called with a line about what is being timed
 Progress = Callable[
     [str, int, int | None], object
 ]  #: (what is being done, steps done, steps in all)

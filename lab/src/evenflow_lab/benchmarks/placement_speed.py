@@ -112,8 +112,8 @@ def placement_speeds(
             operators=len(observed),
             samples=observed.series.shape[1],
             seconds=seconds,
-            tried=found.told["tried"],
-            adopted=found.told["adopted"],
+            tried=found.details["tried"],
+            adopted=found.details["adopted"],
             correlation=found.correlation(),
         )
         if size <= literal_nodes:

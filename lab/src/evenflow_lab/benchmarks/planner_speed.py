@@ -51,7 +51,7 @@ class Cell:
         seconds: None if it was left out, and then `left_out` says why.
         literal_seconds: of the pseudo-code; None if it was left out or there is none.
         feasible: whether the plan keeps all constraints; `table_size`, `moved` and `overload`: of the
-            plan; `told`: by the planner.
+            plan; `details`: the planner's own.
     """
 
     keys: int
@@ -66,7 +66,7 @@ class Cell:
     table_size: int | None = None
     moved: int | None = None
     overload: float | None = None
-    told: dict[str, Any] | None = None
+    details: dict[str, Any] | None = None
 
     def ratio(self) -> float | None:
         """Times as fast as the pseudo-code."""
@@ -199,7 +199,7 @@ def _planned(
         table_size=plan.table_size(),
         moved=int(plan.moved().sum()),
         overload=plan.overload(),
-        told=dict(plan.told),
+        details=dict(plan.details),
     )
 
 
@@ -234,7 +234,7 @@ def goals(cells: list[Cell]) -> list[Goal]:
         if compact is not None and compact.seconds is not None:
             share = compact.seconds / mixed.seconds
             found.append(Goal("its time on the compact form, as a part of that", share, 1.0))
-            error = (compact.told or {}).get("load_error")
+            error = (compact.details or {}).get("load_error")
             if error is not None:
                 found.append(Goal("the compact form's load error in percent", error, 1.0))
     large = at.get((10 * GOAL_KEYS, "mixed"))

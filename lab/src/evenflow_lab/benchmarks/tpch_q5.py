@@ -101,8 +101,8 @@ def run(
     ] = None,
     progress: Progress = say_nothing,
 ) -> Result:
-    told = Settings(
+    settings = Settings(
         scale, intervals, batches, warm, workers, service, tuple(theta or (0.02, 0.15, 0.3))
     )
-    found = measure(told, progress)
-    return Result({"parameters": asdict(told), "figures": found}, (Table(found),))
+    found = measure(settings, progress)
+    return Result({"parameters": asdict(settings), "figures": found}, (Table(found),))

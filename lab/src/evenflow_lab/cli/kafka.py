@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-import signal
 import sys
 import time
 from pathlib import Path
-from types import FrameType
 from typing import Annotated
 
 import typer
 
+from evenflow.cli.interrupts import until_interrupted
 from evenflow.cli.terminal import note, print_json, progress, safe
 
 _STOPPED_BY_ITSELF = 1
@@ -47,39 +46,27 @@ def up(
 
     with progress("fetching Kafka", quiet=True) as report:
         broker = Broker.start(folder, port, report)
-    previous = signal.signal(signal.SIGTERM, _interrupt)
-    try:
-        with broker:
-            if as_json:
-                print(
-                    json.dumps({"bootstrap": broker.bootstrap, "log": str(broker.log)}), flush=True
-                )
-            else:
-                print(broker.bootstrap, flush=True)
-            note(f"Kafka listens on {broker.bootstrap}; its log is {broker.log}; Ctrl-C stops it")
-            while broker.running:
-                time.sleep(_LOOK_EVERY)
-            note(f"the broker ended by itself: {broker.last_words}")
-            raise typer.Exit(_STOPPED_BY_ITSELF)
-    except KeyboardInterrupt:
-        return
-    finally:
-        signal.signal(signal.SIGTERM, previous)
+    with until_interrupted(), broker:
+        if as_json:
+            print(json.dumps({"bootstrap": broker.bootstrap, "log": str(broker.log)}), flush=True)
+        else:
+            print(broker.bootstrap, flush=True)
+        note(f"Kafka listens on {broker.bootstrap}; its log is {broker.log}; Ctrl-C stops it")
+        while broker.running:
+            time.sleep(_LOOK_EVERY)
+        note(f"the broker ended by itself: {broker.last_words}")
+        raise typer.Exit(_STOPPED_BY_ITSELF)
 
 
 @app.command("fetch", short_help="Fetch what a broker and Spark's connector are made of.")
 def fetch(as_json: Json = False) -> None:
     """Fetch Kafka and Spark's Kafka connector, if this machine does not have them yet."""
-    from evenflow.kafka.artifacts import archives, connector_jars
+    from evenflow.kafka.artifacts import JARS, connector_jars
 
     with progress("fetching Kafka", quiet=not sys.stderr.isatty()) as report:
-        found = {"broker": archives("broker", report), "connector": connector_jars(report)}
+        found = {"broker": JARS.archives("broker", report), "connector": connector_jars(report)}
     if as_json:
         print_json({name: [str(path) for path in paths] for name, paths in found.items()})
     else:
         for name, paths in found.items():
             print(f"{name}: {len(paths)} archives in {safe(str(paths[0].parent))}")
-
-
-def _interrupt(sign: int, frame: FrameType | None) -> None:
-    raise KeyboardInterrupt

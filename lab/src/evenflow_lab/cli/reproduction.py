@@ -132,7 +132,7 @@ class Reproduction:
 
         rows: dict[str, list[Row]] = {}
         pictures: dict[str, Path] = {}
-        told = []
+        summaries = []
         for figure in figures:
             runs = self.runs(figure)
             rows[figure.id] = experiments.figure_rows(runs, outcomes)
@@ -140,7 +140,7 @@ class Reproduction:
             experiments.write_table(rows[figure.id], table)
             pictures[figure.id] = draw_figure(figure, rows[figure.id], folder / f"{figure.id}.png")
             ran = {experiments.digest(run.cell) for run in runs}
-            told.append(
+            summaries.append(
                 {
                     "figure": figure.id,
                     "title": figure.title,
@@ -160,7 +160,7 @@ class Reproduction:
             "paper": paper.name,
             "title": paper.title,
             "page": str(page),
-            "figures": told,
+            "figures": summaries,
             "ledger": [entry.to_dict() for entry in ledger],
         }
 

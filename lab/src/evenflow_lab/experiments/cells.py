@@ -58,7 +58,7 @@ def run_cell(cell: Mapping[str, Any]) -> list[Row]:
 def run_and_time(cell: Mapping[str, Any]) -> dict[str, Any]:
     """`run_cell`, with the seconds it took: `{"rows": …, "seconds": …}`.
 
-    What the user did wrong is told with the cell it happened in; and so is anything at all that
+    What the user did wrong is reported with the cell it happened in; and so is anything at all that
     goes wrong in a scheme of the user's own.
     """
     began = perf_counter()
@@ -150,20 +150,20 @@ def scheme_of(cell: Mapping[str, Any]) -> GroupingScheme:
 def _row(cell: Mapping[str, Any], scheme: GroupingScheme, workload: Workload, measured: Row) -> Row:
     """Parameters first, then what was measured."""
     spec = dict(cell["workload"])
-    told = {name: value for name, value in workload.describe().items() if name != "name"}
+    described = {name: value for name, value in workload.describe().items() if name != "name"}
     measured = {name: value for name, value in measured.items() if name != "name"}
     parameters = {
         "grouping": cell["grouping"],
         "scheme": type(scheme).name,
         "symbol": getattr(type(scheme), "symbol", ""),
         "workload_name": spec.pop("name", None),
-        "stand_in": bool(told.get("stand_in", False)),
+        "stand_in": bool(described.get("stand_in", False)),
         "workers": cell["workers"],
         "sources": cell["sources"],
         "seed": cell["seed"],
         **{name: value for name, value in spec.items() if name != "seed"},
     }
-    row = {**parameters, **told, **measured, **parameters}
+    row = {**parameters, **described, **measured, **parameters}
     # Relative to the average load: what can be compared between numbers of workers.
     row["normalised_imbalance"] = measured["imbalance"] * cell["workers"]
     if "keys" in measured:

@@ -41,7 +41,8 @@ def load_module(path: Path) -> ModuleType:
     sys.modules[name] = module  # dataclasses look their module up while it is being run
     try:
         with _mistakes_of(path):
-            spec.loader.exec_module(module)
+            # Not by the loader: its bytecode is stale for a file changed within the same second.
+            exec(compile(content, path, "exec"), vars(module))
     except BaseException:
         del sys.modules[name]
         raise

@@ -203,5 +203,5 @@ def judged(held: object, measured: str, held_if: str = "", why_not: str = "") ->
         Verdict(held=True, measured='it is 1 (held if below 2).', why='')
     """
     why = why_not or "No reason is known; the numbers say how far off it is."
-    told = f"{measured} (held if {held_if})." if held_if else measured
-    return Verdict(bool(held), told, "" if held else why)
+    text = f"{measured} (held if {held_if})." if held_if else measured
+    return Verdict(bool(held), text, "" if held else why)

@@ -59,7 +59,7 @@ def run_cells(
         cells: what to run.
         store: where finished cells are.
         execute: who runs them: `on_processes`, or Spark.
-        progress: told after every cell.
+        progress: called after every cell.
         jobs: how many run at once, for the estimate of the time left.
     """
     wanted: dict[str, Cell] = {digest(cell): cell for cell in cells}

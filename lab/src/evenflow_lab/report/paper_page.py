@@ -128,8 +128,8 @@ def _stand_ins(figures: Sequence[Figure], rows: Mapping[str, Sequence[Row]]) -> 
     resting = [figure.id for figure in figures if _streams(rows.get(figure.id, ()))]
     if not resting:
         return "none: no figure here rests on data that stands in for other data"
-    told = [f"{id} ({', '.join(_streams(rows[id]))})" for id in resting]
-    return f"under {', '.join(told)}: streams that stand in for data that are not available"
+    listed = [f"{id} ({', '.join(_streams(rows[id]))})" for id in resting]
+    return f"under {', '.join(listed)}: streams that stand in for data that are not available"
 
 
 def _streams(rows: Sequence[Row]) -> list[str]:

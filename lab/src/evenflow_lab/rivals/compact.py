@@ -1,7 +1,7 @@
 """The planners of mixed routing on vectors instead of keys.
 
 Hundreds of keys that are alike become one row (`vectors`), the planners see the rows, and what they
-decide is expanded back to keys. What a plan `told` says how exact that was:
+decide is expanded back to keys. A plan's `details` say how exact that was:
 
 - `vectors`: how many rows stood for all keys;
 - `load_error`: how far a worker's keys cost more or less than their vectors say, in percent of its
@@ -103,7 +103,7 @@ class CompactMixed(CompactMinMig):
     Example:
         >>> seen = Statistics.of([9, 2, 2, 2, 2, 1], worker=[0, 0, 0, 0, 0, 1])
         >>> plan = CompactMixed(degree=1).plan(seen, Constraints(2, theta=0.0))
-        >>> plan.loads().tolist(), plan.told["vectors"], plan.told["load_error"]
+        >>> plan.loads().tolist(), plan.details["vectors"], plan.details["load_error"]
         ([9.0, 9.0], 3, 0.0)
 
     Paper: "Parallel stream processing against workload skewness and variance", §IV-A and §IV-B.
@@ -145,7 +145,7 @@ def _planned(planner: CompactPlanner, statistics: Statistics, constraints: Const
     vectors = vectors_of(statistics, planner.degree, planner.greedy)
     best, least, theta = None, float("inf"), constraints.theta
     for _ in range(1 + _TIGHTENINGS):
-        room, found, told = planner.assigned(vectors, replace(constraints, theta=theta))
+        room, found, details = planner.assigned(vectors, replace(constraints, theta=theta))
         stays = room.place.copy()
         stays[found.moved_back] = vectors.rows.home[found.moved_back]
         moves = Moves(stays, found.rows, found.workers, found.amounts)
@@ -154,12 +154,15 @@ def _planned(planner: CompactPlanner, statistics: Statistics, constraints: Const
         over = max(found.table_size - constraints.table_limit, 0) / max(constraints.table_limit, 1)
         excess = (beyond if beyond > _ROUNDING else 0.0) + over
         if excess < least:
-            told |= {
+            details |= {
                 "vectors": len(vectors.counts),
                 "load_error": _error(keys),
                 "tightened": constraints.theta - theta,
             }
-            best, least = Proposal(statistics, constraints, keys.worker, planner.name, told), excess
+            best, least = (
+                Proposal(statistics, constraints, keys.worker, planner.name, details),
+                excess,
+            )
         if beyond <= _ROUNDING or found.overload > theta + _ROUNDING or theta == 0:
             break
         theta = max(theta - 1.1 * beyond, 0.0)

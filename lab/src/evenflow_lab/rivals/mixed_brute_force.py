@@ -23,7 +23,7 @@ class MixedBruteForce:
 
     Example:
         >>> seen = Statistics.of([7, 4, 5, 2, 1, 1], worker=[0, 0, 0, 1, 1, 1], home=[0, 0, 1, 0, 1, 1])
-        >>> MixedBruteForce().plan(seen, Constraints(2, theta=0.1, table_limit=2)).told["trials"]
+        >>> MixedBruteForce().plan(seen, Constraints(2, theta=0.1, table_limit=2)).details["trials"]
         3
 
     Paper: "Parallel stream processing against workload skewness and variance", §III-C, Mixed_BF.

@@ -143,8 +143,8 @@ def _exchanged(
     )
     worker = start.copy()
     worker[large] = owner
-    told = {"sigma": sigma, "keys": len(large), "steps": int(steps), "trial": trial}
-    return Proposal(statistics, constraints, worker, Readj.name, told)
+    details = {"sigma": sigma, "keys": len(large), "steps": int(steps), "trial": trial}
+    return Proposal(statistics, constraints, worker, Readj.name, details)
 
 
 @kernel

@@ -45,7 +45,7 @@ class Interval(NamedTuple):
         before: skewness of the interval before, as it was.
         expected: skewness of the interval before, had this interval's table been in use.
         skewness: of this interval.
-        told: what the planner says about its plan.
+        details: what the planner says about its plan.
     """
 
     planned: bool
@@ -58,7 +58,7 @@ class Interval(NamedTuple):
     before: float
     expected: float
     skewness: float
-    told: dict[str, Any]
+    details: dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class Replanned:
         """The run in plain numbers. What is said of plans is None if there was none."""
         plans, all_of_them = self.plans, self.intervals
         costs = [100 * one.migrated for one in plans]
-        errors = [one.told["load_error"] for one in plans if "load_error" in one.told]
+        errors = [one.details["load_error"] for one in plans if "load_error" in one.details]
         return {
             "intervals": len(all_of_them),
             "plans": len(plans),
@@ -162,13 +162,13 @@ def replan(
         costs, state = seen.last(), seen.state()
         statistics = Statistics(keys, costs, state, worker, home)
         loads = statistics.loads(constraints.workers)
-        seconds, told, feasible = 0.0, dict[str, Any](), True
+        seconds, details, feasible = 0.0, dict[str, Any](), True
         overloaded = constraints.overload(loads) > constraints.theta + _ROUNDING
         if overloaded:
             began = clock()
             proposal = chosen.plan(statistics, constraints)
             seconds = clock() - began
-            worker, told, feasible = proposal.worker, proposal.told, proposal.feasible()
+            worker, details, feasible = proposal.worker, proposal.details, proposal.feasible()
         seen.add(next(counts))
         moved = worker != statistics.worker
         done.append(
@@ -183,7 +183,7 @@ def replan(
                 before=float(loads.max() / loads.mean()),
                 expected=skewness(worker, costs, constraints.workers),
                 skewness=skewness(worker, seen.last(), constraints.workers),
-                told=told,
+                details=details,
             )
         )
         planned += overloaded

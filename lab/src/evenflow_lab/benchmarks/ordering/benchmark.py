@@ -32,7 +32,7 @@ def run(
     from evenflow_lab.benchmarks.ordering.trial import run_trial
     from evenflow_lab.checking.broker import Broker
 
-    told = Run(
+    settings = Run(
         messages=messages,
         keys=keys,
         partitions=partitions,
@@ -45,6 +45,6 @@ def run(
         buffering=not no_buffering,
     )
     with Broker.start() as broker:
-        figures = run_trial(told, broker, lambda line: progress(line, 0, None))
+        figures = run_trial(settings, broker, lambda line: progress(line, 0, None))
     rows = [{"": name, "value": value} for name, value in figures.items()]
-    return Result(figures, (Table(rows),), passed=figures["any_anomaly"] != told.buffering)
+    return Result(figures, (Table(rows),), passed=figures["any_anomaly"] != settings.buffering)

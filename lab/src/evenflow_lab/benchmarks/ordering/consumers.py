@@ -16,20 +16,22 @@ from evenflow_lab.benchmarks.ordering.settings import Run
 class Consumers:
     """Consumer processes, `evenflow consume`, and what is done to them."""
 
-    def __init__(self, told: Run, bootstrap: str, topic: str, output: str, folder: Path) -> None:
-        self._told, self._folder = told, folder
+    def __init__(
+        self, settings: Run, bootstrap: str, topic: str, output: str, folder: Path
+    ) -> None:
+        self._settings, self._folder = settings, folder
         self._command = [sys.executable, "-m", "evenflow.cli", "consume", "--topic", topic]
         self._command += ["--bootstrap", bootstrap, "--group", "checked", "--output-topic", output]
-        self._command += ["--session-timeout", "6s", "--buffer", str(told.buffer), "--json"]
-        self._command += ["--service-time", told.service_time]
-        if not told.buffering:
+        self._command += ["--session-timeout", "6s", "--buffer", str(settings.buffer), "--json"]
+        self._command += ["--service-time", settings.service_time]
+        if not settings.buffering:
             self._command += ["--no-buffering"]
         self.faults: dict[str, int] = {}
         self._started = 0
         self._frozen: dict[int, float] = {}
         self._slots: list[tuple[subprocess.Popen[bytes], str | None]] = []
         self._all: list[tuple[subprocess.Popen[bytes], Path]] = []
-        for i in range(told.consumers):
+        for i in range(settings.consumers):
             self._slots.append(self._start(f"slot-{i}"))
 
     def count(self, fault: str) -> None:
@@ -40,7 +42,7 @@ class Consumers:
         process, name = self._slots[i]
         if process.pid in self._frozen:
             return
-        fault = chance.choice(self._told.faults)
+        fault = chance.choice(self._settings.faults)
         self.count(fault)
         if fault == "freeze":
             process.send_signal(signal.SIGSTOP)

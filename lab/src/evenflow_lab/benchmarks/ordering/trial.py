@@ -21,17 +21,21 @@ from evenflow_lab.checking.broker import Broker
 from evenflow_lab.checking.order_checker import Anomalies, check
 
 
-def run_trial(told: Run, broker: Broker, say: Callable[[str], object] = print) -> dict[str, Any]:
+def run_trial(
+    settings: Run, broker: Broker, say: Callable[[str], object] = print
+) -> dict[str, Any]:
     """One trial on a broker; its figures."""
-    name = f"order-{told.seed}-{os.getpid()}-{random.randrange(1 << 30)}"
+    name = f"order-{settings.seed}-{os.getpid()}-{random.randrange(1 << 30)}"
     output = f"{name}-output"
-    _create(broker.bootstrap, {name: told.partitions, output: 4})
+    _create(broker.bootstrap, {name: settings.partitions, output: 4})
     start = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
-        consumers = Consumers(told, broker.bootstrap, name, output, Path(folder))
-        writer = subprocess.Popen(command(broker.bootstrap, name, told, Path(folder) / "sent.json"))
+        consumers = Consumers(settings, broker.bootstrap, name, output, Path(folder))
+        writer = subprocess.Popen(
+            command(broker.bootstrap, name, settings, Path(folder) / "sent.json")
+        )
         try:
-            sent = _watch(told, broker, writer, consumers, output, Path(folder), say)
+            sent = _watch(settings, broker, writer, consumers, output, Path(folder), say)
         finally:
             if writer.poll() is None:
                 writer.kill()
@@ -42,7 +46,7 @@ def run_trial(told: Run, broker: Broker, say: Callable[[str], object] = print) -
     return {
         **{
             name: value
-            for name, value in asdict(told).items()
+            for name, value in asdict(settings).items()
             if name not in ("faults", "most_faults")
         },
         "moves": sent["moves"],
@@ -58,7 +62,7 @@ def run_trial(told: Run, broker: Broker, say: Callable[[str], object] = print) -
 
 
 def _watch(
-    told: Run,
+    settings: Run,
     broker: Broker,
     writer: subprocess.Popen[bytes],
     consumers: Consumers,
@@ -67,13 +71,16 @@ def _watch(
     say: Callable[[str], object],
 ) -> dict[str, Any]:
     """Looks on, and does harm, until all outputs are there; what was sent."""
-    chance = random.Random(told.seed)
+    chance = random.Random(settings.seed)
     outputs = Outputs(broker.bootstrap, output)
     seen = 0
     sent: dict[str, Any] | None = None
-    last = last_told = time.monotonic()
-    harm = _pause(chance, told.seconds_between_faults, last)
-    kills = [told.messages * (i + 1) // (told.broker_kills + 1) for i in range(told.broker_kills)]
+    last = last_said = time.monotonic()
+    harm = _pause(chance, settings.seconds_between_faults, last)
+    kills = [
+        settings.messages * (i + 1) // (settings.broker_kills + 1)
+        for i in range(settings.broker_kills)
+    ]
     while sent is None or seen < sum(sent["keys"].values()):
         new = outputs.poll()
         seen += len(new)
@@ -83,8 +90,8 @@ def _watch(
         if now - last > STALLED:
             say(f"nothing came for {STALLED:.0f} s: giving up at {seen} outputs")
             break
-        if now - last_told > 10:
-            last_told = now
+        if now - last_said > 10:
+            last_said = now
             say(f"{seen} outputs; faults {consumers.faults}")
         if kills and seen >= kills[0]:
             kills.pop(0)
@@ -93,9 +100,9 @@ def _watch(
             broker.restart()
             consumers.count("broker killed")
             last = time.monotonic()
-        if now >= harm and sum(consumers.faults.values()) < told.most_faults:
+        if now >= harm and sum(consumers.faults.values()) < settings.most_faults:
             consumers.harm(chance)
-            harm = _pause(chance, told.seconds_between_faults, now)
+            harm = _pause(chance, settings.seconds_between_faults, now)
         consumers.revive(now)
         if sent is None and writer.poll() is not None:
             if writer.returncode:

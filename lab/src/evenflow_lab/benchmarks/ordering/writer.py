@@ -13,19 +13,19 @@ from typing import Any
 from evenflow_lab.benchmarks.ordering.settings import Run
 
 
-def command(bootstrap: str, topic: str, told: Run, path: Path) -> list[str]:
+def command(bootstrap: str, topic: str, settings: Run, path: Path) -> list[str]:
     """How to start it; what it sent will be in the file at `path`."""
-    settings = json.dumps(asdict(told))
-    return [sys.executable, "-m", __name__, bootstrap, topic, settings, str(path)]
+    arguments = [bootstrap, topic, json.dumps(asdict(settings)), str(path)]
+    return [sys.executable, "-m", __name__, *arguments]
 
 
-def write(bootstrap: str, topic: str, told: Run, path: Path) -> None:
+def write(bootstrap: str, topic: str, settings: Run, path: Path) -> None:
     """Writes all messages; then, to a file, how many of each key there were."""
     from confluent_kafka import Producer
 
     from evenflow.ordering import Writer
 
-    chance = random.Random(told.seed + 1)
+    chance = random.Random(settings.seed + 1)
     producer = Producer(
         {
             "bootstrap.servers": bootstrap,
@@ -34,10 +34,10 @@ def write(bootstrap: str, topic: str, told: Run, path: Path) -> None:
             "delivery.timeout.ms": 300_000,
         }
     )
-    writer = Writer(1, told.partitions, home=lambda key: int(key) % told.partitions)
-    sent = dict.fromkeys((b"%d" % key for key in range(told.keys)), 0)
-    recent: list[list[Any]] = [[] for _ in range(told.partitions)]
-    replay_at = {chance.randrange(told.messages) for _ in range(told.replays)}
+    writer = Writer(1, settings.partitions, home=lambda key: int(key) % settings.partitions)
+    sent = dict.fromkeys((b"%d" % key for key in range(settings.keys)), 0)
+    recent: list[list[Any]] = [[] for _ in range(settings.partitions)]
+    replay_at = {chance.randrange(settings.messages) for _ in range(settings.replays)}
     moves = replayed = 0
     failed: list[str] = []
 
@@ -69,14 +69,14 @@ def write(bootstrap: str, topic: str, told: Run, path: Path) -> None:
     # The first message of a key, then a power law: some keys are hot, all are used.
     start = time.monotonic()
     next_move = start
-    for i in range(told.messages):
-        key = i if i < told.keys else int(told.keys * chance.random() ** 3)
+    for i in range(settings.messages):
+        key = i if i < settings.keys else int(settings.keys * chance.random() ** 3)
         name = b"%d" % key
         now = time.monotonic()
         if now >= next_move:
-            next_move = now + chance.expovariate(1 / told.seconds_between_moves)
-            hot = b"%d" % int(told.keys * chance.random() ** 4)
-            markers = writer.move(hot, chance.randrange(told.partitions))
+            next_move = now + chance.expovariate(1 / settings.seconds_between_moves)
+            hot = b"%d" % int(settings.keys * chance.random() ** 4)
+            markers = writer.move(hot, chance.randrange(settings.partitions))
             moves += bool(markers)
             for record in markers:
                 write_one(record)
@@ -88,7 +88,7 @@ def write(bootstrap: str, topic: str, told: Run, path: Path) -> None:
                 replayed += 1
         if i % 20 == 0:
             producer.poll(0)
-            ahead = i / told.rate - (time.monotonic() - start)
+            ahead = i / settings.rate - (time.monotonic() - start)
             if ahead > 0.001:
                 time.sleep(ahead)
     left = producer.flush(300)

@@ -31,19 +31,19 @@ from evenflow_lab.benchmarks.smalops.load import Run, hottest_share
 SCHEMES = ("key", "smalops")
 
 
-def compare(told: Run, bootstrap: str, say: Callable[[str], object]) -> dict[str, Any]:
+def compare(settings: Run, bootstrap: str, say: Callable[[str], object]) -> dict[str, Any]:
     """Both schemes under one load."""
-    rate = told.saturation / (hottest_share(told) * told.service)
+    rate = settings.saturation / (hottest_share(settings) * settings.service)
     rows = []
     for scheme in SCHEMES:
-        rows.append(measure(told, scheme, bootstrap, rate))
+        rows.append(measure(settings, scheme, bootstrap, rate))
         one = rows[-1]
         say(
             f"{scheme}: p50 {one['p50_ms']:.1f}, p90 {one['p90_ms']:.1f}, p99 {one['p99_ms']:.1f} ms"
         )
     kafka, smalops = rows
     return {
-        **asdict(told),
+        **asdict(settings),
         "rate": rate,
         "p99_lower_percent": 100 * (1 - smalops["p99_ms"] / kafka["p99_ms"]),
         "p50_lower_percent": 100 * (1 - smalops["p50_ms"] / kafka["p50_ms"]),
@@ -57,18 +57,22 @@ HOT = tuple(("threshold", share) for share in (0.0003, 0.001, 0.01, 0.1)) + tupl
 )  #: what makes a key hot
 
 
-def sweep(told: Run, bootstrap: str, say: Callable[[str], object]) -> dict[str, Any]:
+def sweep(settings: Run, bootstrap: str, say: Callable[[str], object]) -> dict[str, Any]:
     """Figures 8 and 9: one rate, other processing times; near saturation, other thresholds."""
     by_service = []
     for part in SERVICES:
-        say(f"{1e3 * part * told.service:g} ms per message")
-        slower = replace(told, service=part * told.service, saturation=part * told.saturation)
+        say(f"{1e3 * part * settings.service:g} ms per message")
+        slower = replace(
+            settings, service=part * settings.service, saturation=part * settings.saturation
+        )
         by_service.append(compare(slower, bootstrap, say))
     kafka = by_service[-1]["schemes"][0]
     by_threshold = []
     for means, share in HOT:
         hot = (
-            replace(told, coverage=share) if means == "coverage" else replace(told, threshold=share)
+            replace(settings, coverage=share)
+            if means == "coverage"
+            else replace(settings, threshold=share)
         )
         row = measure(hot, "smalops", bootstrap, kafka["rate"])
         say(f"{means} {100 * share:g} %: p99 {row['p99_ms']:.1f} ms, {row['hot_keys_most']} hot")

@@ -37,44 +37,42 @@ class Timed:
         return None, []
 
 
-def consume(told: Run, bootstrap: str, topic: str, number: int, folder: Path) -> None:
+def consume(settings: Run, bootstrap: str, topic: str, number: int, folder: Path) -> None:
     """One consumer process: until it is told to end."""
     from evenflow.kafka.consumer import ConsumerConfig, OrderedConsumer
 
-    handler = Timed(told.service)
+    handler = Timed(settings.service)
     config = ConsumerConfig(
-        bootstrap, topic, "timed", instance=f"c{number}", commit_interval=told.commit_interval
+        bootstrap, topic, "timed", instance=f"c{number}", commit_interval=settings.commit_interval
     )
     consumer = OrderedConsumer(config, handler)
     signal.signal(signal.SIGTERM, lambda *_: consumer.stop())
-    told_owned: list[int] = []
-    told_at = 0.0
+    reported: list[int] = []
+    reported_at = 0.0
 
     def tell() -> bool:
-        nonlocal told_owned, told_at
-        if consumer.owned != told_owned or time.time() - told_at > 1:
-            told_owned, told_at = consumer.owned, time.time()
-            status = {"owned": told_owned, "processed": len(handler.sent)}
+        nonlocal reported, reported_at
+        if consumer.owned != reported or time.time() - reported_at > 1:
+            reported, reported_at = consumer.owned, time.time()
+            status = {"owned": reported, "processed": len(handler.sent)}
             unfinished = folder / f"status-{number}.tmp"
             unfinished.write_text(json.dumps(status))
             unfinished.replace(folder / f"status-{number}.json")
         return False
 
     consumer.run(until=tell)
-    np.savez(
-        folder / f"times-{number}.npz", sent=handler.sent, began=handler.began, owned=told_owned
-    )
+    np.savez(folder / f"times-{number}.npz", sent=handler.sent, began=handler.began, owned=reported)
     (folder / f"counts-{number}.json").write_text(json.dumps(asdict(consumer.counts)))
 
 
 class Consumers:
     """As many consumer processes as partitions."""
 
-    def __init__(self, told: Run, bootstrap: str, topic: str, folder: Path) -> None:
-        self._folder, self._count = folder, told.partitions
-        command = [sys.executable, "-m", __name__, json.dumps(asdict(told)), bootstrap, topic]
+    def __init__(self, settings: Run, bootstrap: str, topic: str, folder: Path) -> None:
+        self._folder, self._count = folder, settings.partitions
+        command = [sys.executable, "-m", __name__, json.dumps(asdict(settings)), bootstrap, topic]
         self._processes = [
-            subprocess.Popen([*command, str(i), str(folder)]) for i in range(told.partitions)
+            subprocess.Popen([*command, str(i), str(folder)]) for i in range(settings.partitions)
         ]
 
     def statuses(self) -> list[dict[str, Any]]:
@@ -111,8 +109,8 @@ class Consumers:
 
     def counts(self) -> dict[str, int]:
         paths = [self._folder / f"counts-{i}.json" for i in range(self._count)]
-        told = [json.loads(path.read_text()) for path in paths]
-        return {what: sum(one[what] for one in told) for what in told[0]}
+        counts = [json.loads(path.read_text()) for path in paths]
+        return {what: sum(one[what] for one in counts) for what in counts[0]}
 
 
 if __name__ == "__main__":

@@ -37,21 +37,25 @@ class Observed(NamedTuple):
 
 
 def observe(
-    told: Run, scheme: str, bootstrap: str, rate: float, through: Through | None = None
+    settings: Run, scheme: str, bootstrap: str, rate: float, through: Through | None = None
 ) -> Observed:
     """One scheme, one load. With `through`, the load goes to a topic of its own by Kafka's hashing, and
     from there to the one that is consumed."""
-    topic = new_topic(bootstrap, scheme, told.partitions)
-    source = topic if through is None else new_topic(bootstrap, f"{scheme}-source", told.partitions)
+    topic = new_topic(bootstrap, scheme, settings.partitions)
+    source = (
+        topic if through is None else new_topic(bootstrap, f"{scheme}-source", settings.partitions)
+    )
     with tempfile.TemporaryDirectory() as name:
-        consumers = Consumers(told, bootstrap, topic, Path(name))
+        consumers = Consumers(settings, bootstrap, topic, Path(name))
         try:
-            one_each = [1] * told.partitions
+            one_each = [1] * settings.partitions
             if not consumers.wait(lambda all_: [len(s["owned"]) for s in all_] == one_each, 180):
                 raise SystemExit("the consumers did not get a partition each")
             with nullcontext({}) if through is None else through(source, topic) as forwarded:
                 time.sleep(2)
-                wrote = write(told, scheme if through is None else "key", bootstrap, source, rate)
+                wrote = write(
+                    settings, scheme if through is None else "key", bootstrap, source, rate
+                )
                 finished = consumers.wait(
                     lambda all_: sum(s["processed"] for s in all_) >= wrote["sent"], _PATIENCE
                 )
@@ -73,22 +77,22 @@ def new_topic(bootstrap: str, about: str, partitions: int) -> str:
     return topic
 
 
-def measure(told: Run, scheme: str, bootstrap: str, rate: float) -> dict[str, Any]:
+def measure(settings: Run, scheme: str, bootstrap: str, rate: float) -> dict[str, Any]:
     """One scheme, one load, in figures."""
-    return figures(told, scheme, rate, observe(told, scheme, bootstrap, rate))
+    return figures(settings, scheme, rate, observe(settings, scheme, bootstrap, rate))
 
 
-def figures(told: Run, scheme: str, rate: float, seen: Observed) -> dict[str, Any]:
+def figures(settings: Run, scheme: str, rate: float, seen: Observed) -> dict[str, Any]:
     at, delays = seen.sent - seen.wrote["began"], seen.began - seen.sent
-    measured = delays[at >= told.warm_up]
+    measured = delays[at >= settings.warm_up]
     slots = (at // 5).astype(int)
     return {
         "grouping": scheme,
         **{what: seen.wrote[what] for what in ("sent", "late_seconds", "moves", "hot_keys_most")},
         "all_processed": seen.finished,
         "rate": rate,
-        "busiest": max(seen.per_consumer) / told.seconds * told.service,
-        "utilisation": rate * told.service / told.partitions,
+        "busiest": max(seen.per_consumer) / settings.seconds * settings.service,
+        "utilisation": rate * settings.service / settings.partitions,
         "mean_ms": 1e3 * float(measured.mean()),
         **{f"p{p}_ms": 1e3 * float(np.percentile(measured, p)) for p in (50, 90, 99)},
         "percentiles_ms": {str(p): 1e3 * float(np.percentile(measured, p)) for p in PERCENTILES},
@@ -100,7 +104,7 @@ def figures(told: Run, scheme: str, rate: float, seen: Observed) -> dict[str, An
                     for p in (50, 90, 99)
                 },
             }
-            for slot in range(int(told.seconds // 5))
+            for slot in range(int(settings.seconds // 5))
             if (slots == slot).any()
         ],
         "keys_handed_over": seen.counts["keys_sent"],

@@ -69,7 +69,7 @@ def home(fingerprint: int, partitions: int) -> int:
 
 
 def hottest_share(
-    told: Run, homes_of: Callable[[list[int]], Sequence[int] | np.ndarray] | None = None
+    settings: Run, homes_of: Callable[[list[int]], Sequence[int] | np.ndarray] | None = None
 ) -> float:
     """The busiest partition's part of the messages in the first minute, by Kafka's hash or another."""
     from evenflow.kernels.mixing import salt
@@ -77,20 +77,20 @@ def hottest_share(
     from evenflow_lab.workloads import Smalops
 
     shares = power_law_weights(S, V - 1, _KNOWN) / Smalops(shift=0).law.total
-    keys = named_keys(np.uint64(int(salt(told.seed, IDENTITY)) % 2**64), _KNOWN).tolist()
-    homes = homes_of(keys) if homes_of else [home(key, told.partitions) for key in keys]
-    loads = np.bincount(homes, shares, told.partitions)
-    return float(loads.max() + (1 - shares.sum()) / told.partitions)
+    keys = named_keys(np.uint64(int(salt(settings.seed, IDENTITY)) % 2**64), _KNOWN).tolist()
+    homes = homes_of(keys) if homes_of else [home(key, settings.partitions) for key in keys]
+    loads = np.bincount(homes, shares, settings.partitions)
+    return float(loads.max() + (1 - shares.sum()) / settings.partitions)
 
 
-def arrivals(told: Run, rate: float) -> Iterator[tuple[float, list[int]]]:
+def arrivals(settings: Run, rate: float) -> Iterator[tuple[float, list[int]]]:
     """(seconds since the beginning, keys) of bunches of messages that are due, a millisecond or more
     apart: Poisson, whatever the consumers do."""
     from evenflow_lab.workloads import Smalops
 
-    messages = int(rate * told.seconds)
-    stream = Smalops(messages, KEYS, told.seed, S, V, int(60 * rate), told.shift)
-    times = np.cumsum(np.random.default_rng(told.seed).exponential(1 / rate, messages))
+    messages = int(rate * settings.seconds)
+    stream = Smalops(messages, KEYS, settings.seed, S, V, int(60 * rate), settings.shift)
+    times = np.cumsum(np.random.default_rng(settings.seed).exponential(1 / rate, messages))
     done = 0
     for keys in stream.chunks(1 << 16):
         named = keys.tolist()

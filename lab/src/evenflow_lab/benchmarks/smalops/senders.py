@@ -14,7 +14,7 @@ from evenflow_lab.benchmarks.smalops.load import SENT, Run, arrivals, home, name
 class ByHash:
     """Kafka's own partitioner decides."""
 
-    def __init__(self, told: Run, produce: Callable[..., None]) -> None:
+    def __init__(self, settings: Run, produce: Callable[..., None]) -> None:
         self._produce = produce
         self.hot, self.moves = [0], 0
 
@@ -29,7 +29,7 @@ class ByHash:
 class BySmalops:
     """A gateway in this process: counts, finds hot keys, decides, and writes message sets."""
 
-    def __init__(self, told: Run, produce: Callable[..., None]) -> None:
+    def __init__(self, settings: Run, produce: Callable[..., None]) -> None:
         from evenflow.ordering import Writer
         from evenflow.planning.hot_keys import HotKeys
 
@@ -43,27 +43,29 @@ class BySmalops:
             def homes(self, keys: Any) -> Any:
                 return np.array([home(key, self.partitions) for key in keys.tolist()], np.int32)
 
-        self._told, self._produce = told, produce
-        if told.coverage:
+        self._settings, self._produce = settings, produce
+        if settings.coverage:
             self._policy = AtHomeByKafka(
-                told.partitions,
+                settings.partitions,
                 0.0,
                 least=5,
                 epsilon=1e-5,
-                coverage=told.coverage,
-                seed=told.seed,
+                coverage=settings.coverage,
+                seed=settings.seed,
             )
         else:
-            self._policy = AtHomeByKafka(told.partitions, told.threshold, least=5, seed=told.seed)
+            self._policy = AtHomeByKafka(
+                settings.partitions, settings.threshold, least=5, seed=settings.seed
+            )
         self._state = self._policy.start()
-        self._writer = Writer(1, told.partitions, self._home, epoch=int(time.time() * 1000))
+        self._writer = Writer(1, settings.partitions, self._home, epoch=int(time.time() * 1000))
         self._counted: list[int] = []
         self._windows = self._intervals = self._steps = 0
         self.hot, self.moves = [0], 0
         self.act(0.0)
 
     def _home(self, key: bytes) -> int:
-        return home(int(key, 16), self._told.partitions)
+        return home(int(key, 16), self._settings.partitions)
 
     def send(self, keys: list[int]) -> None:
         self._counted += keys
@@ -79,7 +81,9 @@ class BySmalops:
         self._steps = int(seconds * 2)
         self._state = self._policy.count(self._state, np.array(self._counted, np.uint64))
         self._counted = []
-        window, interval = (int(seconds / s) for s in (self._told.window, self._told.interval))
+        window, interval = (
+            int(seconds / s) for s in (self._settings.window, self._settings.interval)
+        )
         over = window != self._windows
         step = self._policy.detect if over else self._policy.detect_early
         self._state, moves = step(self._state)
@@ -99,7 +103,7 @@ class BySmalops:
         )
 
 
-def write(told: Run, scheme: str, bootstrap: str, topic: str, rate: float) -> dict[str, Any]:
+def write(settings: Run, scheme: str, bootstrap: str, topic: str, rate: float) -> dict[str, Any]:
     """Sends the load in real time."""
     from confluent_kafka import Producer
 
@@ -116,9 +120,9 @@ def write(told: Run, scheme: str, bootstrap: str, topic: str, rate: float) -> di
     def produce(**record: Any) -> None:
         producer.produce(topic, **record)
 
-    sender = (ByHash if scheme == "key" else BySmalops)(told, produce)
+    sender = (ByHash if scheme == "key" else BySmalops)(settings, produce)
     begin, sent, late = time.time(), 0, 0.0
-    for due, keys in arrivals(told, rate):
+    for due, keys in arrivals(settings, rate):
         wait = begin + due - time.time()
         if wait > 0:
             time.sleep(wait)

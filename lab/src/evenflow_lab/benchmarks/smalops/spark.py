@@ -104,40 +104,44 @@ def _table(load: str, found: dict[str, Any]) -> Table:
 
 
 def compared(
-    spark: Any, broker: Broker, told: Run, every: str, say: Callable[[str], object] | None = None
+    spark: Any,
+    broker: Broker,
+    settings: Run,
+    every: str,
+    say: Callable[[str], object] | None = None,
 ) -> dict[str, Any]:
     """All contestants under one load."""
-    by_kafka = hottest_share(told)
-    rate = told.saturation / (by_kafka * told.service)
-    policies = [HotKeys(told.partitions, told.threshold, least=5, seed=s) for s in range(SEEDS)]
-    shares = [hottest_share(told, homes_by(policy)) for policy in policies]
+    by_kafka = hottest_share(settings)
+    rate = settings.saturation / (by_kafka * settings.service)
+    policies = [
+        HotKeys(settings.partitions, settings.threshold, least=5, seed=s) for s in range(SEEDS)
+    ]
+    shares = [hottest_share(settings, homes_by(policy)) for policy in policies]
     chosen = int(np.argmin(np.abs(np.array(shares) - by_kafka)))
     policy = policies[chosen]
     contestants = {
         "copy": copied(spark, broker.bootstrap, every),
         "hashed": by_gateway(
-            spark, broker.bootstrap, every, told, replace(policy, threshold=NEVER)
+            spark, broker.bootstrap, every, settings, replace(policy, threshold=NEVER)
         ),
-        "smalops": by_gateway(spark, broker.bootstrap, every, told, policy),
+        "smalops": by_gateway(spark, broker.bootstrap, every, settings, policy),
     }
     rows = {}
     for scheme, through in contestants.items():
-        seen = observe(told, scheme, broker.bootstrap, rate, through)
-        written = seen._replace(sent=written_at(broker.bootstrap, seen, told.partitions))
-        since_written = figures(told, scheme, rate, written)
-        rows[scheme] = figures(told, scheme, rate, seen) | {
+        seen = observe(settings, scheme, broker.bootstrap, rate, through)
+        written = seen._replace(sent=written_at(broker.bootstrap, seen, settings.partitions))
+        since_written = figures(settings, scheme, rate, written)
+        rows[scheme] = figures(settings, scheme, rate, seen) | {
             **{what: seen.wrote[what] for what in ("batch_ms", "slowest_batch_ms")},
             "since_written": {what: since_written[what] for what in TELLING},
         }
         if say is not None:
             since = ("sent", rows[scheme]), ("written", since_written)
-            told_of = (
-                f"p50 {r['p50_ms']:.0f}, p99 {r['p99_ms']:.0f} ms since {w}" for w, r in since
-            )
-            say(f"{scheme}: {'; '.join(told_of)}; a batch took {seen.wrote['batch_ms']} ms")
+            parts = (f"p50 {r['p50_ms']:.0f}, p99 {r['p99_ms']:.0f} ms since {w}" for w, r in since)
+            say(f"{scheme}: {'; '.join(parts)}; a batch took {seen.wrote['batch_ms']} ms")
     smalops = rows["smalops"]
     return {
-        **asdict(told),
+        **asdict(settings),
         "rate": rate,
         "busiest_share": {"copy": by_kafka, "hashed": shares[chosen]},
         "gateway_seed": chosen,
@@ -155,8 +159,8 @@ def compared(
 
 
 def of(row: dict[str, Any], since: str) -> dict[str, Any]:
-    told: dict[str, Any] = row if since == "sent" else row["since_written"]
-    return told
+    figures_since: dict[str, Any] = row if since == "sent" else row["since_written"]
+    return figures_since
 
 
 def homes_by(policy: HotKeys) -> Callable[[list[int]], np.ndarray]:
@@ -171,7 +175,7 @@ def homes_by(policy: HotKeys) -> Callable[[list[int]], np.ndarray]:
 def copied(spark: Any, bootstrap: str, every: str) -> Through:
     @contextmanager
     def through(source: str, target: str) -> Iterator[dict[str, int]]:
-        told = {"moves": 0, "hot_keys_most": 0}
+        totals = {"moves": 0, "hot_keys_most": 0}
         with tempfile.TemporaryDirectory() as folder:
             options = {**PRODUCER, "kafka.bootstrap.servers": bootstrap, "topic": target}
             rows = read_topic(spark, bootstrap, source).select("key", "value")
@@ -179,8 +183,8 @@ def copied(spark: Any, bootstrap: str, every: str) -> Through:
             writer = writer.option("checkpointLocation", folder).trigger(processingTime=every)
             query = writer.start()
             try:
-                yield told
-                told |= batches(query.recentProgress)
+                yield totals
+                totals |= batches(query.recentProgress)
             finally:
                 query.stop()
 
@@ -190,19 +194,19 @@ def copied(spark: Any, bootstrap: str, every: str) -> Through:
 def by_gateway(spark: Any, bootstrap: str, every: str, run: Run, policy: HotKeys) -> Through:
     @contextmanager
     def through(source: str, target: str) -> Iterator[dict[str, int]]:
-        told = {"moves": 0, "hot_keys_most": 0}
+        totals = {"moves": 0, "hot_keys_most": 0}
 
         def on_batch(metrics: Any) -> None:
-            told["moves"] += metrics["moves"]
-            told["hot_keys_most"] = max(told["hot_keys_most"], metrics["hot_keys"])
+            totals["moves"] += metrics["moves"]
+            totals["hot_keys_most"] = max(totals["hot_keys_most"], metrics["hot_keys"])
 
         gateway = Gateway(bootstrap, target, policy, interval=run.interval, window=run.window)
         with tempfile.TemporaryDirectory() as folder:
             rows = read_topic(spark, bootstrap, source)
             query = gateway.start(rows, folder, TOPIC_ROWS, every=every, on_batch=on_batch)
             try:
-                yield told
-                told |= batches(query.spark_query.recentProgress)
+                yield totals
+                totals |= batches(query.spark_query.recentProgress)
             finally:
                 query.stop()
 
@@ -211,8 +215,8 @@ def by_gateway(spark: Any, bootstrap: str, every: str, run: Run, policy: HotKeys
 
 def batches(progress: list[Any]) -> dict[str, int]:
     """What batches with messages took, of the last hundred."""
-    told = [one["durationMs"]["triggerExecution"] for one in progress if one["numInputRows"]]
-    return {"batch_ms": int(statistics.median(told)), "slowest_batch_ms": max(told)}
+    durations = [one["durationMs"]["triggerExecution"] for one in progress if one["numInputRows"]]
+    return {"batch_ms": int(statistics.median(durations)), "slowest_batch_ms": max(durations)}
 
 
 def written_at(bootstrap: str, seen: Observed, partitions: int) -> np.ndarray:

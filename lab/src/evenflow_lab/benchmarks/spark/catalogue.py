@@ -61,7 +61,7 @@ def measured(
     Parameters:
         names: which, from `MEASUREMENTS`.
         size: one of `SIZES`.
-        report: told which measurement is under way and what it is doing.
+        report: called with which measurement is under way and what it is doing.
         stream: where `fluctuation`, `scale_out` and `tolerance` take their keys from.
         text: where `tolerance` takes its words from.
     """

@@ -76,7 +76,12 @@ class Figure13And14:
             in_turn(turns, self.rounds, partial(_tell, report, z))
             rates = {scheme: run.throughput() for scheme, run in runs.items()}
             figures += [
-                {"z": z, "scheme": scheme, "messages a second": round(rates[scheme]), **run.told()}
+                {
+                    "z": z,
+                    "scheme": scheme,
+                    "messages a second": round(rates[scheme]),
+                    **run.figures(),
+                }
                 for scheme, run in runs.items()
             ]
             goals += [

@@ -96,7 +96,7 @@ class Fluctuation:
             turns: dict[str, Callable[[], list[float]]] = {**runs}
             in_turn(turns, 1, partial(_tell, report, f))
             rates = {name: run.total_throughput() for name, run in runs.items()}
-            figures += [self._told(f, name, rates[name], run) for name, run in runs.items()]
+            figures += [self._figures_of(f, name, rates[name], run) for name, run in runs.items()]
             mixed = rates["mixed"]
             goals += [
                 Goal(f"f = {f:g}: mixed ÷ ideal", mixed / rates["ideal (shuffle)"], 0.9, True),
@@ -135,12 +135,12 @@ class Fluctuation:
 
         return keys
 
-    def _told(self, f: float, name: str, rate: float, run: Saturated) -> dict[str, Any]:
+    def _figures_of(self, f: float, name: str, rate: float, run: Saturated) -> dict[str, Any]:
         return {
             "f": f,
             "scheme": name,
             "messages a second": round(rate),
-            **run.told(),
+            **run.figures(),
             **planned(run),
         }
 

@@ -112,7 +112,7 @@ class Saturated:
         """Messages a second over all batches."""
         return sum(self._messages) / sum(self.seconds)
 
-    def told(self) -> dict[str, Any]:
+    def figures(self) -> dict[str, Any]:
         """The other figures of the scheme."""
         every = np.concatenate(self._latencies) * 1000
         p50, p95, p99 = np.percentile(every, [50, 95, 99])

@@ -96,7 +96,7 @@ class ScaleOut:
         keyed = keyed if planner is None else keyed.replan(planner, self.theta)
         query = processed(keyed.apply(Serving(0.001, str(log))), checkpoint, on_batch=scaled)
         seconds = seconds_of(finished(query.spark_query))
-        told = zip(seconds[1:], query.metrics()[1:], strict=True)
+        batches = zip(seconds[1:], query.metrics()[1:], strict=True)
         return [
             {
                 "scheme": name,
@@ -107,7 +107,7 @@ class ScaleOut:
                 "keys moved": metrics["migrated_keys"],
                 "bytes moved": metrics["migrated_bytes"],
             }
-            for taken, metrics in told
+            for taken, metrics in batches
         ]
 
     def _keys(self, batch: int) -> npt.NDArray[np.int64]:

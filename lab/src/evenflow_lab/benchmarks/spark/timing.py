@@ -23,7 +23,7 @@ def in_turn(
     Parameters:
         contestants: name → runs once and returns the seconds that it took, maybe of several batches.
         rounds: how often each is run after the warm-up.
-        report: told who is being timed.
+        report: called with who is being timed.
         warm_up: how often each is run before that.
 
     Example:

@@ -114,8 +114,8 @@ class Tolerance:
         ]
         figures: list[dict[str, Any]] = []
         for name, theta, balanced in ways:
-            told = f"{load.name}, {name}" + ("" if theta is None else f", θmax = {theta:g}")
-            report(f"{told}: {sizes.batches} micro-batches")
+            label = f"{load.name}, {name}" + ("" if theta is None else f", θmax = {theta:g}")
+            report(f"{label}: {sizes.batches} micro-batches")
             at = f"{folder}/{load.name}-{name}-{theta}"
             run = Saturated(spark, at, balanced, load.keys, sizes, load.work)
             run()
@@ -127,7 +127,7 @@ class Tolerance:
                     "scheme": name,
                     "messages a second": round(rate),
                     "÷ key": round(rate / figures[0]["messages a second"], 2) if figures else 1.0,
-                    **run.told(),
+                    **run.figures(),
                     **planned(run),
                 }
             )

@@ -64,11 +64,11 @@ def placed_once(
     run = _run(
         "LLF-GLB" if bound else algorithm, level, settle, duration, seed, connected=False, **setting
     )
-    told = run.to_dict()
+    figures = run.to_dict()
     first = next(tick for tick in run.timeline if tick.time >= 0)
     row = {
         "grouping": algorithm,
-        **told,
+        **figures,
         "window_deviation": first.deviation,
         "window_minimum": first.minimum,
         "window_correlation": first.correlation,

@@ -124,7 +124,7 @@ def cor_glb_close_to_minimum(rows: Rows) -> Verdict:
     says="Small load variance leads to small end-to-end latency.",
 )
 def small_variance_small_latency(rows: Rows) -> Verdict:
-    agree, told = True, []
+    agree, findings = True, []
     for level in read.values(rows["fig3"], "level"):
         if level < 0.7:
             continue
@@ -137,13 +137,13 @@ def small_variance_small_latency(rows: Rows) -> Verdict:
             for name in (terms.COR_GLB, terms.LLF_GLB, terms.RAND_GLB)
         )
         agree &= pairs[0][1] == min(latency for _, latency, _ in pairs)
-        told.append(
+        findings.append(
             f"{level:g}: "
             + ", ".join(f"{name} {read.number(d)} → {read.number(x)}" for d, x, name in pairs)
         )
     return read.judged(
         agree,
-        "deviation → latency ratio, by level: " + "; ".join(told),
+        "deviation → latency ratio, by level: " + "; ".join(findings),
         "the algorithm with the least deviation has the least latency at every level from 0.7 on",
         "Near saturation the average load of the fullest node counts more than how it varies.",
     )

@@ -84,15 +84,15 @@ def _by_virtual(fig: FigureRows, begin: float) -> str:
     says="10 and 20 virtual workers a worker perform similarly.",
 )
 def virtual_10_as_20(rows: Rows) -> Verdict:
-    fig, told, held = rows["fig12"], [], True
+    fig, findings, held = rows["fig12"], [], True
     for arrivals in values(fig, "arrivals"):
         for column in (QUEUE, LATENCY, UTILISATION):
             ten, twenty = (_typical(fig, column, 0.0, v, arrivals) for v in (10, 20))
             held &= max(ten, twenty) <= SAME_ON_LOG_AXIS * min(ten, twenty)
-            told.append(f"{WORDS[column]} {number(ten)} and {number(twenty)} ({arrivals})")
+            findings.append(f"{WORDS[column]} {number(ten)} and {number(twenty)} ({arrivals})")
     return judged(
         held,
-        "Mean differences over the stream with 10 and with 20: " + ", ".join(told),
+        "Mean differences over the stream with 10 and with 20: " + ", ".join(findings),
         "within a factor of two in all three",
         "With 20, a virtual worker is worth 0.09 of a weak machine's capacity, less than the 0.1 from "
         "idle to busy: all machines can come to rest in between. With 10 it is worth 0.18, and some "
@@ -107,20 +107,20 @@ def virtual_10_as_20(rows: Rows) -> Verdict:
     says="With 1000 virtual workers a worker the system takes longer to converge.",
 )
 def virtual_1000_slow(rows: Rows) -> Verdict:
-    fig, told, held = rows["fig12"], [], True
+    fig, findings, held = rows["fig12"], [], True
     for arrivals in values(fig, "arrivals"):
         times = {
             v: median(map(settled_after, where(fig, virtual=v, arrivals=arrivals)))
             for v in values(fig, "virtual")
         }
         held &= all(times[1000] > time for count, time in times.items() if count != 1000)
-        told.append(
+        findings.append(
             ", ".join(f"{count}: {hours(times[count])}" for count in sorted(times))
             + f" ({arrivals})"
         )
     return judged(
         held,
-        "Until the utilisation difference has halved: " + "; ".join(told),
+        "Until the utilisation difference has halved: " + "; ".join(findings),
         "longer than with any other number",
     )
 
@@ -175,7 +175,7 @@ def virtual_100_best(rows: Rows) -> Verdict:
 )
 def virtual_proportional(rows: Rows) -> Verdict:
     found = where(rows["fig12"], virtual=100)
-    told, held = [], True
+    findings, held = [], True
     for row in found:
         y, z = row["heterogeneity"]
         n = row["workers"]
@@ -184,13 +184,13 @@ def virtual_proportional(rows: Rows) -> Verdict:
         fewest, most = row["details"]["fewest"], row["details"]["most"]
         # A worker within the band has between 0.75/0.8 and 0.85/0.8 of its share.
         held &= 0.75 / 0.8 * weak - 1 <= fewest and most <= 0.85 / 0.8 * weak * z + 1
-        told.append(
+        findings.append(
             f"fewest {fewest} (share of a weak machine {weak:.1f}), most {most} (of a strong one "
             f"{weak * z:.1f}), {row['arrivals']}"
         )
     return judged(
         held,
-        "At the end, with 100 a worker: " + "; ".join(told),
+        "At the end, with 100 a worker: " + "; ".join(findings),
         "within the band of 0.75 to 0.85 around 0.8 of each machine's capacity, one virtual worker "
         "more or less",
     )
@@ -203,7 +203,7 @@ def virtual_proportional(rows: Rows) -> Verdict:
     says="CG adapts very efficiently to both changes of the machines' capacities.",
 )
 def cg_adapts(rows: Rows) -> Verdict:
-    held, told = True, []
+    held, findings = True, []
     for row in chosen(rows["fig13"], CG_100, CG_100_0):
         eras = _eras(row)
         before = mean_over(row, UTILISATION, eras[0][1] - 0.05, eras[0][1])
@@ -214,11 +214,13 @@ def cg_adapts(rows: Rows) -> Verdict:
             rest = mean_over(row, UTILISATION, middle, end)
             held &= rest <= SAME_ON_LOG_AXIS * before
             shown.append(f"{number(shock)} → {number(rest)}")
-        told.append(f"{symbol(row)} {number(before)}, then {', '.join(shown)} ({row['arrivals']})")
+        findings.append(
+            f"{symbol(row)} {number(before)}, then {', '.join(shown)} ({row['arrivals']})"
+        )
     return judged(
         held,
         "Utilisation difference before the first change; then just after each change → in the second "
-        "half of the time until the next, or the end: " + "; ".join(told),
+        "half of the time until the next, or the end: " + "; ".join(findings),
         "by then within a factor of two of what it was before the first change",
         "{2, 10} asks for some 200 moves to each of two machines, one a slot: more than three hours at "
         "best. With hourly arrivals the change comes in the busy hours, when an even cluster would run "
@@ -246,7 +248,7 @@ def _eras(row: Row) -> list[tuple[float, float]]:
     says="While the capacities change, CG's queue, latency and imbalance stay below KG's and SG's.",
 )
 def cg_below_kg_sg_after_changes(rows: Rows) -> Verdict:
-    fig, held, told = rows["fig13"], True, []
+    fig, held, findings = rows["fig13"], True, []
     for column in (QUEUE, LATENCY, UTILISATION):
         held &= all(
             mean_over(row, column, begin, end)
@@ -255,9 +257,9 @@ def cg_below_kg_sg_after_changes(rows: Rows) -> Verdict:
             for begin, end in _eras(row)
             for other in (KG, SG)
         )
-        told.append(f"{WORDS[column]} {day(where(fig), column)}")
+        findings.append(f"{WORDS[column]} {day(where(fig), column)}")
     return judged(
         held,
-        "Mean differences over the stream: " + "; ".join(told),
+        "Mean differences over the stream: " + "; ".join(findings),
         "smaller in each of the three eras, in all three measures",
     )

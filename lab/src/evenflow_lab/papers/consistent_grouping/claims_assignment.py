@@ -45,7 +45,7 @@ from evenflow_lab.papers.consistent_grouping.terms import (
 def kg_pkg_uneven_with_skew(rows: Rows) -> Verdict:
     fig = rows["fig4"]
     skews, bins = values(fig, "zipf"), values(fig, "workers")
-    held, told = True, []
+    held, findings = True, []
     for scheme in (KG, PKG):
         by_skew = [
             [relative(one(fig, grouping=scheme, zipf=z, workers=n)) for z in (skews[0], skews[-1])]
@@ -55,11 +55,11 @@ def kg_pkg_uneven_with_skew(rows: Rows) -> Verdict:
         held &= all(low < high and high > 10 * EPSILON for low, high in by_skew)
         held &= rising(ends)
         shown = ", ".join(f"{number(low)} → {number(high)}" for low, high in by_skew)
-        told.append(f"{SYMBOLS[scheme]} {shown}")
+        findings.append(f"{SYMBOLS[scheme]} {shown}")
     return judged(
         held,
         f"Imbalance ÷ average load from z = {skews[0]} to {skews[-1]} with n = {bins}: "
-        + "; ".join(told),
+        + "; ".join(findings),
         "higher at the highest skew than at the lowest for every n, there above ten times ε, and "
         "there growing with n",
     )
@@ -137,7 +137,7 @@ def porc_bound(rows: Rows) -> Verdict:
     says="PoRC needs less memory than round robin (SG) and PoTC.",
 )
 def porc_memory_below_round_robin(rows: Rows) -> Verdict:
-    told, held = [], True
+    findings, held = [], True
     for fig in (rows["fig4"], rows["fig7"]):
         for other in (SG, POTC):
             ratios = {
@@ -145,10 +145,13 @@ def porc_memory_below_round_robin(rows: Rows) -> Verdict:
                 for row in chosen(fig, PORC, PORC_0)
             }
             held &= max(ratios.values()) < 1
-            told.append(f"{spanned(ratios)} of {SYMBOLS[other]}'s")
+            findings.append(f"{spanned(ratios)} of {SYMBOLS[other]}'s")
     return judged(
         held,
-        "PoRC's replicas are, on ZF: " + "; ".join(told[:2]) + "; on WP: " + "; ".join(told[2:]),
+        "PoRC's replicas are, on ZF: "
+        + "; ".join(findings[:2])
+        + "; on WP: "
+        + "; ".join(findings[2:]),
         "fewer replicas at every point",
     )
 

@@ -207,7 +207,7 @@ def cg_memory_almost_optimal(rows: Rows) -> Verdict:
     says="(Ours) Bounded imbalance with less memory than CH, PoTC and SG also on real data: flights.",
 )
 def flights_alike(rows: Rows) -> Verdict:
-    told, held = [], True
+    findings, held = [], True
     flights = [row for row in rows["fig8"] if row.get("workload_name") == "flights"]
     for key in sorted({row["key"] for row in flights}):
         here = [{**row, "extra": False} for row in flights if row["key"] == key]
@@ -222,13 +222,13 @@ def flights_alike(rows: Rows) -> Verdict:
             f"{number(memory(row))} against {number(other)} (n = {row['workers']})"
             for row, other in zip(cg, least, strict=True)
         )
-        told.append(
+        findings.append(
             f"by {key}: imbalance ÷ average load at most {number(max(map(relative, cg)))}, replicas a "
             f"key of CG against the least of the three {shown}"
         )
     return judged(
         held,
-        "; ".join(told),
+        "; ".join(findings),
         "as for WP, at every n",
         "By origin there are only 229 keys. CG fills 10·n virtual workers, CH n workers: a key that "
         "has filled one of CG's virtual workers goes on to another worker even if its own has room, "
@@ -259,7 +259,7 @@ def sources_memory(rows: Rows) -> Verdict:
 
 
 def _same(fig: FigureRows, measure: Measure, words: str) -> Verdict:
-    held, told = True, []
+    held, findings = True, []
     for scheme in has(fig, CG, CG_0):
         found = where(fig, grouping=scheme)
         ends = min(map(measure, found)), max(map(measure, found))
@@ -269,13 +269,13 @@ def _same(fig: FigureRows, measure: Measure, words: str) -> Verdict:
             if (here := [measure(row) for row in where(found, workers=n)])
         ]
         held &= ends[1] <= SAME_ON_LOG_AXIS * ends[0]
-        told.append(
+        findings.append(
             f"{symbol(found[0])} {number(ends[0])} … {number(ends[1])}; over the sources alone by a "
             f"factor of {number(max(by_sources)[0])} at most (n = {max(by_sources)[1]})"
         )
     return judged(
         held,
-        f"{words}: " + "; ".join(told),
+        f"{words}: " + "; ".join(findings),
         "all points within a factor of two, 0.3 of a decade",
         "The more sources and virtual workers share a stream, the fewer messages a source has for each "
         "of them: capacities are whole messages, and rounding up is no longer small beside ε; on the "

@@ -212,18 +212,18 @@ def cg_imbalance_zero_when_uneven(rows: Rows) -> Verdict:
 )
 def cg_spike(rows: Rows) -> Verdict:
     found = [row for row in chosen(rows["fig10"], CG, CG_0) if row["arrivals"] == "hourly"]
-    held, told = True, []
+    held, findings = True, []
     for row in found:
         before, after = mean_over(row, QUEUE, 0.2, 0.45), mean_over(row, QUEUE, 0.65, 0.95)
         line = series(row, QUEUE)
         held &= after > MAGNITUDE * before
-        told.append(
+        findings.append(
             f"{symbol(row)} {number(before)} from hour 5 to 11, {number(after)} from hour 16 to 23, at "
             f"most {number(max(line))} after {hours(line.index(max(line)) / len(line))}"
         )
     return judged(
         held,
-        "Queue difference: " + "; ".join(told),
+        "Queue difference: " + "; ".join(findings),
         "ten times higher in the evening than in the morning; the hourly curve is a stand-in",
     )
 
@@ -235,7 +235,7 @@ def cg_spike(rows: Rows) -> Verdict:
     says="All configurations, y = 1 … n − 1 machines z = 2 … 10 times stronger, behave similarly.",
 )
 def other_heterogeneities(rows: Rows) -> Verdict:
-    fig, held, told = where(rows["fig10_others"]), True, []
+    fig, held, findings = where(rows["fig10_others"]), True, []
     for row in where(fig, grouping=CG):
         kg, sg = (one(fig, grouping=g, heterogeneity=row["heterogeneity"]) for g in (KG, SG))
         queues = [mean_over(r, QUEUE) for r in (row, kg, sg)]
@@ -243,10 +243,10 @@ def other_heterogeneities(rows: Rows) -> Verdict:
         held &= good
         y, z = row["heterogeneity"]
         shown = " / ".join(map(number, queues))
-        told.append(f"{{{y}, {z:g}}} {shown}{'' if good else ' (!)'}")
+        findings.append(f"{{{y}, {z:g}}} {shown}{'' if good else ' (!)'}")
     return judged(
         held,
-        "Queue difference of CG / KG / SG, mean over the stream: " + ", ".join(told),
+        "Queue difference of CG / KG / SG, mean over the stream: " + ", ".join(findings),
         "as in Figure 10, CG's at most a tenth of KG's and SG's in every configuration",
         "Marked ones fail. With one machine twice as strong, SG's others run at 0.88 and are "
         "overloaded in the busy hours only; CG's moves on signals that are hours old (see "

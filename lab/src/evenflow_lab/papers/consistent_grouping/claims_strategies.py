@@ -44,21 +44,21 @@ from evenflow_lab.papers.consistent_grouping.terms import (
     says="ε trades imbalance for memory: CG has low imbalance at low ε and low memory at high ε.",
 )
 def epsilon_trade_off(rows: Rows) -> Verdict:
-    held, told = True, []
+    held, findings = True, []
     for scheme in has(rows["fig6"], CG, CG_0):
         found = sorted(where(rows["fig6"], grouping=scheme), key=lambda row: row["epsilon"])
         uneven, replicas = [relative(row) for row in found], [memory(row) for row in found]
         held &= all(a <= 1.01 * b for a, b in pairwise(uneven))
         held &= all(a >= 0.99 * b for a, b in pairwise(replicas))
         held &= uneven[0] < uneven[-1] and replicas[0] > replicas[-1]
-        told.append(
+        findings.append(
             f"{symbol(found[0])} from ε = {found[0]['epsilon']:g} to {found[-1]['epsilon']:g}: "
             f"imbalance ÷ average load {number(uneven[0])} → {number(uneven[-1])}, replicas per key "
             f"{number(replicas[0])} → {number(replicas[-1])}"
         )
     return judged(
         held,
-        "; ".join(told),
+        "; ".join(findings),
         "imbalance never falls and memory never rises from one ε to the next (1 % for chance), and "
         "their ends differ",
     )
@@ -155,7 +155,7 @@ def fig7_bounded(rows: Rows) -> Verdict:
     says="The imbalance of KG and PKG grows linearly with the number of workers.",
 )
 def fig7_linear(rows: Rows) -> Verdict:
-    fig, held, told = rows["fig7"], True, []
+    fig, held, findings = rows["fig7"], True, []
     for scheme in (KG, PKG):
         found = sorted(where(fig, grouping=scheme), key=lambda row: row["workers"])
         n = np.array([row["workers"] for row in found], float)
@@ -163,11 +163,11 @@ def fig7_linear(rows: Rows) -> Verdict:
         slope = np.polyfit(n, y, 1)[0]
         fit = float(np.corrcoef(n, y)[0, 1] ** 2)
         held &= fit > 0.99 and slope > 0
-        told.append(f"{symbol(found[0])} {slope:.4f} a worker (R² = {fit:.4f})")
+        findings.append(f"{symbol(found[0])} {slope:.4f} a worker (R² = {fit:.4f})")
     return judged(
         held,
-        f"Slope of imbalance ÷ average load over n: {', '.join(told)}; p₁ = 0.0932 for a key on one "
-        "worker, half of it on two",
+        f"Slope of imbalance ÷ average load over n: {', '.join(findings)}; p₁ = 0.0932 for a key on "
+        "one worker, half of it on two",
         "a straight line explains more than 99 % of the variance",
     )
 

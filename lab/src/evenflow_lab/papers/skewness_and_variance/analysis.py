@@ -111,17 +111,17 @@ def discretized(
     rows = []
     for degree in degrees:
         found = run(f"compact-mixed:degree={degree}")
-        told = found.to_dict()
+        figures = found.to_dict()
         rows.append(
             {
                 "degree": degree,
                 "grouping": "compact-mixed",
                 "symbol": found.symbol,
-                **told,
-                "vectors": float(np.mean([one.told["vectors"] for one in found.plans])),
+                **figures,
+                "vectors": float(np.mean([one.details["vectors"] for one in found.plans])),
                 "original_ms": original["generation_ms"],
                 "original_migration_cost": original["migration_cost"],
-                "times_faster": original["generation_ms"] / told["generation_ms"],
+                "times_faster": original["generation_ms"] / figures["generation_ms"],
             }
         )
     return rows

@@ -213,7 +213,7 @@ def _by_beta(rows: Rows, figure: str, column: str) -> dict[float, dict[Any, floa
     }
 
 
-def _told(curves: Mapping[float, read.Curve], unit: str = "") -> str:
+def _list(curves: Mapping[float, read.Curve], unit: str = "") -> str:
     return "; ".join(
         f"θmax = {theta:g}: {read.listed(curve, unit)}" for theta, curve in curves.items()
     )
@@ -233,7 +233,7 @@ def larger_beta_smaller_table(rows: Rows) -> Verdict:
     }
     return read.judged(
         all(read.rank_correlation(curve) <= -terms.GROWS for curve in up_to.values()),
-        f"entries by β: {_told(curves)}",
+        f"entries by β: {_list(curves)}",
         "from β = 1 to 1.5 the rank correlation is at most −0.8 for every θmax",
     )
 
@@ -286,7 +286,7 @@ def larger_beta_costlier_migration(rows: Rows) -> Verdict:
     costs = _by_beta(rows, "fig21", terms.COST)
     return read.judged(
         all(curve[2.0] > curve[1.0] for curve in costs.values()),
-        f"migration cost by β: {_told(costs, ' %')}",
+        f"migration cost by β: {_list(costs, ' %')}",
         "higher with β = 2 than with β = 1, for every θmax",
     )
 

@@ -50,8 +50,8 @@ def _measured(
             verdict = function(found)
             if verdict.held is None:
                 return verdict
-            told = verdict.measured.replace(" (held if", f", by `{COMMANDS[file]}` (held if")
-            return replace(verdict, measured=told)
+            measured = verdict.measured.replace(" (held if", f", by `{COMMANDS[file]}` (held if")
+            return replace(verdict, measured=measured)
 
         return judge
 
@@ -62,8 +62,8 @@ def _figures(name: str, part: str) -> FigureRows | None:
     path = _MEASURED / f"{name}.json"
     if not path.exists():
         return None
-    told = json.loads(path.read_text(encoding="utf-8"))
-    figures: FigureRows = told["measurements"][part]["figures"] if part else told["figures"]
+    results = json.loads(path.read_text(encoding="utf-8"))
+    figures: FigureRows = results["measurements"][part]["figures"] if part else results["figures"]
     return figures
 
 
@@ -170,13 +170,13 @@ def mixed_best_at_theta_002(found: FigureRows) -> Verdict:
         stream: max((row for row in found if row["stream"] == stream), key=_rate)
         for stream in ("words", "trades")
     }
-    told = "; ".join(
+    summary = "; ".join(
         f"{stream}: {row['scheme']} with θmax = {row['theta']}, {_rate(row):,} a second, Mixed with "
         f"0.02 {_rate(_at(found, 'mixed', 0.02, stream)):,}"
         for stream, row in best.items()
     )
     held = all(row["scheme"] == "mixed" and row["theta"] == 0.02 for row in best.values())
-    return read.judged(held, told, "both are Mixed with 0.02", NOT_REAL)
+    return read.judged(held, summary, "both are Mixed with 0.02", NOT_REAL)
 
 
 @_measured(
@@ -233,12 +233,12 @@ def mintable_loses_throughput(found: FigureRows) -> Verdict:
         for stream in ("words", "trades")
         for theta in _thetas(found)
     }
-    told = ", ".join(
+    summary = ", ".join(
         f"{stream} {theta:g}: {ratio:.2f}" for (stream, theta), ratio in ratios.items()
     )
     return read.judged(
         max(ratios.values()) < 1,
-        f"MinTable over Mixed by stream and θmax: {told}",
+        f"MinTable over Mixed by stream and θmax: {summary}",
         "all are below 1",
         "A moved key's state is read by its new owner while all go on: what is moved costs next to "
         "nothing here.",
@@ -288,12 +288,12 @@ def scale_out_faster_than_readj(found: FigureRows) -> Verdict:
     held = needed["mixed"] is not None and (
         needed["readj"] is None or needed["readj"] >= 2 * max(needed["mixed"], 1)
     )
-    told = ", ".join(
+    summary = ", ".join(
         f"{name}: {'not within the run' if n is None else n}" for name, n in needed.items()
     )
     return read.judged(
         held,
-        f"micro-batches until the fullest worker has at most {BALANCED:g} times the average: {told}",
+        f"micro-batches until the fullest worker has at most {BALANCED:g} times the average: {summary}",
         "Readj needs at least twice as many",
         "Readj takes seconds, not minutes, with 10,000 keys.",
     )
@@ -334,16 +334,16 @@ def scale_out_over_pkg(found: FigureRows) -> Verdict:
     "without balancing is poor.",
 )
 def q5_mixed_best(found: FigureRows) -> Verdict:
-    told, held = [], True
+    findings, held = [], True
     for theta in _thetas(found):
         rates = {
             name: _rate(_at(found, name, theta)) for name in ("mixed", "min-table", "readj", "key")
         }
         held &= rates["mixed"] == max(rates.values())
-        told.append(f"θmax = {theta:g}: " + ", ".join(f"{n} {r:,}" for n, r in rates.items()))
+        findings.append(f"θmax = {theta:g}: " + ", ".join(f"{n} {r:,}" for n, r in rates.items()))
     return read.judged(
         held,
-        "messages a second; " + "; ".join(told),
+        "messages a second; " + "; ".join(findings),
         "Mixed's is the largest under every θmax",
         "The planners' tables are equally good to within the noise of this machine.",
     )

@@ -89,7 +89,7 @@ def beside_hashing(
     `reduction` is by how many percent the 99th percentile is below that of key hashing.
     """
     rows = [
-        _told(_static(name, service_us, partitions, saturation, seconds, seed), MICRO)
+        _to_row(_static(name, service_us, partitions, saturation, seconds, seed), MICRO)
         for name in schemes
     ]
     hashed = rows[0]["p99"]
@@ -117,8 +117,8 @@ def thresholds(
         "threshold": (f"threshold={share!r},epsilon={share / 10!r}", "that a hot key has itself"),
     }[setting["means"]]
     common = (NEAR * MICRO, partitions, saturation, seconds, seed)
-    hashed = _told(_static("key", *common), MICRO)
-    row = _told(_static("smalops", *common, options=options), MICRO)
+    hashed = _to_row(_static("key", *common), MICRO)
+    row = _to_row(_static("smalops", *common, options=options), MICRO)
     return {
         **row,
         "percent": setting["percent"],
@@ -135,12 +135,12 @@ def ruled(
     """The static load under one of the rules."""
     common = (service_us, partitions, saturation, seconds, seed)
     if rule == "key hashing":
-        return {"rule": rule, **_told(_static("key", *common), MICRO)}
+        return {"rule": rule, **_to_row(_static("key", *common), MICRO)}
     options, decides = RULES[rule]
     interval = 10.0 if decides else 1e6
     return {
         "rule": rule,
-        **_told(_static("smalops", *common, options=options, interval_s=interval), MICRO),
+        **_to_row(_static("smalops", *common, options=options, interval_s=interval), MICRO),
     }
 
 
@@ -156,7 +156,7 @@ def over_time(
     """Figure 10: the dynamic load, one row per slot of five seconds; `overall_…` is of all of it."""
     result = _dynamic(grouping, service_ms, shift, partitions, utilisation, minutes, seed)
     shares = [hottest_share(seed, partitions, j * shift) for j in range(minutes)]
-    overall = {f"overall_{name}": value for name, value in _told(result, MILLI).items()}
+    overall = {f"overall_{name}": value for name, value in _to_row(result, MILLI).items()}
     return [
         {
             **overall,
@@ -187,8 +187,8 @@ def windows(
 ) -> Row:
     """The dynamic load by the length of window and interval, with key hashing beside it."""
     common = (service_ms, shift, partitions, utilisation, minutes, seed)
-    hashed = _told(_dynamic("key", *common), MILLI)
-    moved = _told(_dynamic("smalops", *common, window_s, hand_over_ms), MILLI)
+    hashed = _to_row(_dynamic("key", *common), MILLI)
+    moved = _to_row(_dynamic("smalops", *common, window_s, hand_over_ms), MILLI)
     return {
         **{f"overall_{name}": value for name, value in moved.items()},
         "hashed_p99": hashed["p99"],
@@ -268,12 +268,12 @@ def _decided(policy: HotKeys, state: HotKeysState) -> tuple[dict[str, float], Ho
     }, after
 
 
-def _told(result: LogResult, unit: float) -> Row:
+def _to_row(result: LogResult, unit: float) -> Row:
     """The numbers of a run, delays in the unit."""
-    told = result.to_dict()
+    row = result.to_dict()
     for name in ("p50", "p90", "p95", "p99", "mean", "longest"):
-        told[name] *= unit
-    return told
+        row[name] *= unit
+    return row
 
 
 @cache

@@ -22,7 +22,7 @@ def _overall(rows: Rows, column: str, scheme: str, shift: int) -> dict[int, floa
     says="SMALOPS significantly improves performance also while keys shift every minute.",
 )
 def dynamic_load_improves(rows: Rows) -> Verdict:
-    told, all_better = [], True
+    findings, all_better = [], True
     for shift in read.values(rows["fig10"], "shift"):
         ours, kafka = (_overall(rows, "p99", g, shift) for g in (terms.SMALOPS, terms.KEY))
         gains = sorted(read.percent_below(ours[seed], kafka[seed]) for seed in kafka)
@@ -30,13 +30,13 @@ def dynamic_load_improves(rows: Rows) -> Verdict:
         busy = {
             row["seed"]: row["hashed_busiest"] for row in read.where(rows["fig10"], shift=shift)
         }
-        told.append(
+        findings.append(
             f"shifted by {shift:,}: {read.several(gains, ' %')} (the busiest partition of the worst "
             f"minute is {read.several(sorted(busy.values()))} busy under key hashing)"
         )
     return read.judged(
         all_better,
-        f"over five minutes the 99th percentile is lower, by seed: {'; '.join(told)}",
+        f"over five minutes the 99th percentile is lower, by seed: {'; '.join(findings)}",
         "by a factor of 1.5 (33 %) with every seed and shift",
         "Where hashing is lucky in all five minutes, and no partition comes near saturation, there is "
         "less to gain.",
@@ -50,7 +50,7 @@ def dynamic_load_improves(rows: Rows) -> Verdict:
     says="SMALOPS is below Kafka throughout the run.",
 )
 def dynamic_load_improves_over_time(rows: Rows) -> Verdict:
-    told, least = [], 1.0
+    findings, least = [], 1.0
     for shift in read.values(rows["fig10"], "shift"):
         seconds = read.values(rows["fig10"], "second")
         better = 0
@@ -61,10 +61,10 @@ def dynamic_load_improves_over_time(rows: Rows) -> Verdict:
             ]
             better += pair[0] <= pair[1]
         least = min(least, better / len(seconds))
-        told.append(f"shifted by {shift:,}: in {better} of {len(seconds)} slots")
+        findings.append(f"shifted by {shift:,}: in {better} of {len(seconds)} slots")
     return read.judged(
         least >= 0.9,
-        f"its median 99th percentile (over the seeds) is not above Kafka's, {'; '.join(told)}",
+        f"its median 99th percentile (over the seeds) is not above Kafka's, {'; '.join(findings)}",
         "in at least nine of ten slots",
         "Just after a shift the table is that of the minute before, and hand-overs add to the delay, "
         "for up to a window; in minutes in which hashing is lucky there is little to gain.",
@@ -78,16 +78,16 @@ def dynamic_load_improves_over_time(rows: Rows) -> Verdict:
     says="[The median is not worse than Kafka's under the dynamic load.]",
 )
 def dynamic_load_median(rows: Rows) -> Verdict:
-    told, fine = [], True
+    findings, fine = [], True
     for shift in read.values(rows["fig10"], "shift"):
         ours, kafka = (
             median(_overall(rows, "p50", g, shift).values()) for g in (terms.SMALOPS, terms.KEY)
         )
         fine &= ours <= kafka
-        told.append(
+        findings.append(
             f"shifted by {shift:,}: {read.number(ours)} ms, Kafka's {read.number(kafka)} ms"
         )
-    return read.judged(fine, "; ".join(told), "not above Kafka's")
+    return read.judged(fine, "; ".join(findings), "not above Kafka's")
 
 
 @claim(

@@ -51,13 +51,13 @@ def dc_memory_between_pkg_and_wc(rows: Rows) -> Verdict:
         how: [m["partial-key"] < m["d-choices"] < m["w-choices"] for m in (table[at] for at in own)]
         for how, table in tables.items()
     }
-    told = "; ".join(f"{how}: strictly in {sum(o)} of {len(o)}" for how, o in ordered.items())
+    summary = "; ".join(f"{how}: strictly in {sum(o)} of {len(o)}" for how, o in ordered.items())
     as_pkg = sum(d[at] <= 2 for at in tables[FORMULA])
     as_wc = len(tables[FORMULA]) - len(own) - as_pkg
     return terms.judged(
         own and all(ordered[FORMULA]),
-        f"settings with 2 < d < n (n = 5 to 100): {told} (held if all by the formulas, none equal). In "
-        f"{as_pkg} more d is 2 and D-C is PKG, in {as_wc} d is n and D-C is W-C.",
+        f"settings with 2 < d < n (n = 5 to 100): {summary} (held if all by the formulas, none equal). "
+        f"In {as_pkg} more d is 2 and D-C is PKG, in {as_wc} d is n and D-C is W-C.",
     )
 
 

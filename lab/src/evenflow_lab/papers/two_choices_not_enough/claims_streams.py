@@ -23,7 +23,7 @@ def _table(rows: FigureRows, scheme: str, column: str = "imbalance") -> dict[Poi
     return {at: median(values) for at, values in found.items()}
 
 
-def _told(
+def _list(
     table: Mapping[Point, float],
     streams: Collection[str] | None = None,
     workers: Collection[int] | None = None,
@@ -49,7 +49,7 @@ def pkg_balanced_on_few_workers(rows: Rows) -> Verdict:
     pkg = _table(rows["fig1"], terms.PKG)
     return terms.judged(
         all(pkg["WP", n] < terms.LOW for n in SMALL),
-        f"PKG: {_told(pkg, workers=SMALL)} (median of the seeds; held if below 0.1 %).",
+        f"PKG: {_list(pkg, workers=SMALL)} (median of the seeds; held if below 0.1 %).",
         "At n = 10 the top key alone has 93 % of what one worker should get, so that its two workers "
         "are all but full; whether the other hot keys find room elsewhere is luck with the hashes.",
     )
@@ -66,7 +66,7 @@ def pkg_imbalance_grows_with_scale(rows: Rows) -> Verdict:
     small = max(pkg["WP", n] for n in SMALL)
     return terms.judged(
         all(pkg["WP", n] > max(small, terms.LOW) for n in LARGE),
-        f"PKG: {_told(pkg)} (held if at 20, 50 and 100 above 0.1 %, and above what it is at 5 and 10).",
+        f"PKG: {_list(pkg)} (held if at 20, 50 and 100 above 0.1 %, and above what it is at 5 and 10).",
         "The top key has 9.32 %, less than the 2/n = 10 % of 20 workers: two workers can carry it "
         "there. It is more than their share on 50 and 100.",
     )
@@ -83,7 +83,7 @@ def pkg_close_to_10_percent(rows: Rows) -> Verdict:
     most = max(pkg.values())
     return terms.judged(
         most >= 0.05,
-        f"at most {terms.percent(most)}: {_told(pkg)} (held if nearer to 10 % than to 0).",
+        f"at most {terms.percent(most)}: {_list(pkg)} (held if nearer to 10 % than to 0).",
         "The top key has 9.32 % of the stream and PKG gives half of it to each of two workers: the "
         "imbalance tends to 4.66 %, half of what the text says. 10 % would need both choices on one "
         "worker, or key grouping.",
@@ -99,11 +99,11 @@ def pkg_close_to_10_percent(rows: Rows) -> Verdict:
 )
 def ours_below_01_percent(rows: Rows) -> Verdict:
     tables = {scheme: _table(rows["fig1"], scheme) for scheme in OURS}
-    told = "; ".join(f"{terms.SYMBOLS[s]} {_told(t, workers=LARGE)}" for s, t in tables.items())
+    summary = "; ".join(f"{terms.SYMBOLS[s]} {_list(t, workers=LARGE)}" for s, t in tables.items())
     row = read.worst([row for row in rows["fig1"] if row["grouping"] in OURS], "imbalance")
     return terms.judged(
         all(t["WP", n] < terms.LOW for t in tables.values() for n in LARGE),
-        f"{told} (median of the seeds; held if below 0.1 % at 20, 50 and 100). The worst run has "
+        f"{summary} (median of the seeds; held if below 0.1 % at 20, 50 and 100). The worst run has "
         f"{terms.percent(row['imbalance'])} ({terms.SYMBOLS[row['grouping']]}, n = {row['workers']}, "
         f"seed {row['seed']}).",
         terms.COLLISIONS,
@@ -127,7 +127,7 @@ def equally_good_on_few_workers(rows: Rows) -> Verdict:
         for at, value in table.items()
         if at[1] in SMALL and value >= terms.LOW
     }
-    told = ", ".join(
+    summary = ", ".join(
         f"{terms.SYMBOLS[s]} {stream} n = {n}: {terms.percent(value)}"
         for (s, stream, n), value in bad.items()
     )
@@ -136,7 +136,7 @@ def equally_good_on_few_workers(rows: Rows) -> Verdict:
     return terms.judged(
         not published,
         f"n = 5 and 10: below 0.1 % in {total - len(bad)} of {total} settings, flights among them"
-        f"{'; not ' + told if told else ''} (held if all of WP, TW and CT).",
+        f"{'; not ' + summary if summary else ''} (held if all of WP, TW and CT).",
         "Where a few keys have almost 1/n each, two choices may put them on the same workers even "
         "when the workers are few: the hashes of the seed decide.",
     )
@@ -154,7 +154,7 @@ def pkg_worse_on_many_workers(rows: Rows) -> Verdict:
     worse = {at: all(tables[terms.PKG][at] > tables[s][at] for s in OURS) for at in points}
     not_worse = [at for at in points if not worse[at]]
     published = [at for at in not_worse if not at[0].startswith("flights")]
-    told = ", ".join(
+    summary = ", ".join(
         f"{stream} n = {n} ("
         + ", ".join(
             f"{terms.SYMBOLS[s]} {terms.percent(table[stream, n])}" for s, table in tables.items()
@@ -165,8 +165,8 @@ def pkg_worse_on_many_workers(rows: Rows) -> Verdict:
     return terms.judged(
         not published,
         f"in {sum(worse.values())} of {len(worse)} settings, flights among them"
-        f"{'; not on ' + told if told else ''}; PKG {_told(tables[terms.PKG], workers=(100,))} (held "
-        "if all of WP, TW and CT).",
+        f"{'; not on ' + summary if summary else ''}; PKG {_list(tables[terms.PKG], workers=(100,))} "
+        "(held if all of WP, TW and CT).",
         "On TW and CT the top key has less than 2/n of the stream up to 50 workers: PKG is as good as "
         "ideal there. D-C then has d = 2, and is behind PKG by what it forgives workers that lag "
         "(which is ours, for drift). Real streams come in bursts, which stand-ins have not.",
@@ -188,7 +188,7 @@ def two_choices_do_not_scale(rows: Rows) -> Verdict:
     ours = max(tables[s][at] for s in OURS for at in points)
     return terms.judged(
         all(pkg_fails[at] and ours_hold[at] for at in published),
-        f"PKG {_told(tables[terms.PKG], workers=(50, 100))}; D-C and W-C at most {terms.percent(ours)} "
+        f"PKG {_list(tables[terms.PKG], workers=(50, 100))}; D-C and W-C at most {terms.percent(ours)} "
         "(held if on WP, TW and CT, PKG at 0.1 % or more and D-C and W-C below).",
         "On TW and CT the top key has 2.67 % and 3.29 %: less than the 2/n of 50 workers, so that PKG "
         "carries it there; on 100 workers it does not. Flights by route have no hot key at all.",
@@ -204,9 +204,9 @@ def two_choices_do_not_scale(rows: Rows) -> Verdict:
 )
 def balances_real_data(rows: Rows) -> Verdict:
     tables = {s: _table(rows["fig11"], s) for s in (terms.PKG, *OURS)}
-    told = "; ".join(
+    summary = "; ".join(
         f"{terms.SYMBOLS[s]} "
-        + _told({at: v for at, v in t.items() if "flights" in at[0]}, None, (100,))
+        + _list({at: v for at, v in t.items() if "flights" in at[0]}, None, (100,))
         for s, t in tables.items()
     )
     held = all(
@@ -215,7 +215,7 @@ def balances_real_data(rows: Rows) -> Verdict:
         for at, value in tables[s].items()
         if at[0].startswith("flights") and at[1] == 100
     )
-    return terms.judged(held, f"{told} (held if D-C and W-C below 0.1 % on 100 workers).")
+    return terms.judged(held, f"{summary} (held if D-C and W-C below 0.1 % on 100 workers).")
 
 
 @claim(
@@ -231,7 +231,7 @@ def wc_better_than_dc(rows: Rows) -> Verdict:
     return terms.judged(
         all(better),
         f"n = 20, 50, 100: in {sum(better)} of {len(better)} settings, flights among them; D-C "
-        f"{_told(d, workers=(100,))}; W-C {_told(w, workers=(100,))} (held if all, equality allowed).",
+        f"{_list(d, workers=(100,))}; W-C {_list(w, workers=(100,))} (held if all, equality allowed).",
         "Where d is 2, both do the same to all but a few messages.",
     )
 
@@ -274,8 +274,8 @@ def ct_harder_for_all(rows: Rows) -> Verdict:
             for name in ("WP", "TW", "CT")
         }
         held = held and mean["CT"] > max(mean["WP"], mean["TW"])
-        told = ", ".join(f"{name} {terms.percent(value)}" for name, value in mean.items())
-        parts.append(f"{terms.SYMBOLS[scheme]} {told}")
+        summary = ", ".join(f"{name} {terms.percent(value)}" for name, value in mean.items())
+        parts.append(f"{terms.SYMBOLS[scheme]} {summary}")
     return terms.judged(
         held,
         f"average over n = 20, 50, 100: {'; '.join(parts)} (held if CT is the highest for each).",
@@ -297,14 +297,14 @@ def ct_same_order(rows: Rows) -> Verdict:
         n: tables[terms.PKG]["CT", n] > tables[terms.D_C]["CT", n] > tables[terms.W_C]["CT", n]
         for n in LARGE
     }
-    told = "; ".join(
+    summary = "; ".join(
         f"n = {n}: "
         + ", ".join(f"{terms.SYMBOLS[s]} {terms.percent(t['CT', n])}" for s, t in tables.items())
         for n in LARGE
     )
     return terms.judged(
         all(ordered.values()),
-        f"{told} (held if PKG > D-C > W-C at 20, 50 and 100).",
+        f"{summary} (held if PKG > D-C > W-C at 20, 50 and 100).",
         "The top key has 3.29 %, less than 2/n up to 50 workers: two workers can carry every key "
         "there. D-C then has d = 2, and is behind PKG by what it forgives workers that lag.",
     )
@@ -345,7 +345,7 @@ def stable_over_time(rows: Rows) -> Verdict:
 )
 def worst_window(rows: Rows) -> Verdict:
     tables = {s: _table(rows["fig12"], s, "worst_window") for s in (terms.PKG, *OURS)}
-    told = "; ".join(
+    summary = "; ".join(
         f"{terms.SYMBOLS[s]} "
         + ", ".join(f"{stream} {v:.2f}" for (stream, n), v in t.items() if n == 100)
         for s, t in tables.items()
@@ -355,7 +355,7 @@ def worst_window(rows: Rows) -> Verdict:
     ]
     return terms.judged(
         all(better),
-        f"largest load ÷ fair load in 20 000 messages, n = 100: {told}; not above PKG's (or 1.1) in "
+        f"largest load ÷ fair load in 20 000 messages, n = 100: {summary}; not above PKG's (or 1.1) in "
         f"{sum(better)} of {len(better)} settings (held if all).",
         "A balance of the whole that is made up later is not a balance of each stretch.",
     )

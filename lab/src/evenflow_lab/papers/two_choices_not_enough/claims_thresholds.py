@@ -43,10 +43,10 @@ def lower_threshold_less_imbalance(rows: Rows) -> Verdict:
         # Below ε there is nothing left to reduce, only chance.
         falls = all(b <= a or b <= terms.IDEAL for a, b in pairwise(means))
         held = held and falls
-        told = ", ".join(
+        summary = ", ".join(
             f"{_theta(s)}: {terms.percent(mean)}" for s, mean in zip(shares, means, strict=True)
         )
-        parts.append(f"{terms.SYMBOLS[scheme]} {told}")
+        parts.append(f"{terms.SYMBOLS[scheme]} {summary}")
     return terms.judged(
         held,
         f"averaged over z and n: {'; '.join(parts)} (held if never grows as θ falls, down to ε).",
@@ -158,12 +158,12 @@ def rr_gives_way_earlier_at_scale(rows: Rows) -> Verdict:
         )
         for n in read.values(own, "workers")
     }
-    told = ", ".join(f"n = {n}: {'never' if z == float('inf') else z}" for n, z in first.items())
+    summary = ", ".join(f"n = {n}: {'never' if z == float('inf') else z}" for n, z in first.items())
     few = min(z for n, z in first.items() if n <= 10)
     many = max(z for n, z in first.items() if n >= 50)
     return terms.judged(
         many <= MODEST and many < few,
-        f"θ ≤ 1/n: smallest z with more than ε: {told} (held if on 50 and 100 workers at most "
+        f"θ ≤ 1/n: smallest z with more than ε: {summary} (held if on 50 and 100 workers at most "
         f"{MODEST}, and below what it is on 5 and 10).",
     )
 
@@ -182,12 +182,13 @@ def wc_beats_rr_at_high_skew(rows: Rows) -> Verdict:
         n: fmean(p[terms.RR] - p[terms.W_C] for at, p in table.items() if at[0] == n)
         for n in read.values(high, "workers")
     }
-    told = ", ".join(f"n = {n}: {terms.percent(value)}" for n, value in gap.items())
+    summary = ", ".join(f"n = {n}: {terms.percent(value)}" for n, value in gap.items())
     gaps = list(gap.values())
     return terms.judged(
         all(better) and gaps[-1] > gaps[0],
         f"z ≥ {HIGH}: W-C is not worse in {sum(better)} of {len(better)} settings; RR's imbalance "
-        f"minus W-C's: {told} (held if never worse, and the gap is larger on 100 workers than on 5).",
+        f"minus W-C's: {summary} (held if never worse, and the gap is larger on 100 workers than "
+        "on 5).",
         "RR's imbalance is of the order of what the tail brings to one worker, and that is a share of "
         "the stream which falls as 1/n: in absolute terms the gap shrinks with n. Relative to the "
         "average load 1/n it does not.",
@@ -226,11 +227,11 @@ def most_thresholds_satisfy(rows: Rows) -> Verdict:
         share: max(row["imbalance"] for row in read.where(own, **{SHARE: share}))
         for share in read.values(own, SHARE)
     }
-    told = ", ".join(f"θ = {_theta(s)}: {terms.percent(value)}" for s, value in most.items())
+    summary = ", ".join(f"θ = {_theta(s)}: {terms.percent(value)}" for s, value in most.items())
     good = sum(value < terms.LOW for value in most.values())
     return terms.judged(
         good > len(most) / 2,
-        f"W-C's largest imbalance over z and n: {told} (held if below 0.1 % for more than half of "
+        f"W-C's largest imbalance over z and n: {summary} (held if below 0.1 % for more than half of "
         "them).",
     )
 
@@ -333,14 +334,14 @@ def d_close_to_minimum(rows: Rows) -> Verdict:
 def d_slightly_above_minimum(rows: Rows) -> Verdict:
     own = _choices(rows)
     less = [r for r in own if r["picked"] < r["smallest"]]
-    told = ", ".join(
+    summary = ", ".join(
         f"{r['picked']} < {r['smallest']} (n = {r['workers']}, z = {r['zipf']})" for r in less[:4]
     )
     below = sum(r["formula"] < r["smallest"] for r in own)
     return terms.judged(
         not less,
         f"D-C's d is below the smallest in {len(less)} of {len(own)} settings (d by the formula: in "
-        f"{below}){': ' + told if told else ''} (held if in none, equality allowed).",
+        f"{below}){': ' + summary if summary else ''} (held if in none, equality allowed).",
         "Proposition 4.1 is a necessary condition, a lower bound: a d that satisfies it need not be "
         "enough, and with some hash functions it is not. " + terms.COLLISIONS,
     )

@@ -95,7 +95,7 @@ def keys_do_not_matter(rows: Rows) -> Verdict:
     }
     alike = sum(value < terms.MAGNITUDE for value in ratio.values())
     (scheme, n, z), far = max(ratio.items(), key=lambda item: item[1])
-    told = ", ".join(
+    summary = ", ".join(
         f"{keys} keys: {terms.percent(value)}"
         for keys, value in sorted(table[scheme, n, z].items())
     )
@@ -103,7 +103,7 @@ def keys_do_not_matter(rows: Rows) -> Verdict:
         alike == len(ratio),
         f"within a factor of 10 over 10⁴ to 10⁶ keys in {alike} of {len(ratio)} settings (values below "
         f"ε count as ε); at most a factor of {far:.1f}: {terms.SYMBOLS[scheme]}, n = {n}, z = {z}: "
-        f"{told} (held if all).",
+        f"{summary} (held if all).",
         "For z ≤ 1 the sum of r^−z goes on growing with the number of keys, and p1 falls: with it "
         "PKG's imbalance, which depends on p1. Above z = 1.2 or so p1 hardly depends on the keys, and "
         "the claim holds.",
