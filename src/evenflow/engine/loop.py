@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from evenflow.engine.batch_log import log_batch
@@ -21,6 +21,7 @@ from evenflow.state.checkpoint import Checkpoint
 from evenflow.state.journal import forget_plans, of_batches
 from evenflow.state.manifest import Manifest
 from evenflow.state.metrics import compact_metrics, put_metrics
+from evenflow.state.source import Source, check_same_log, check_same_rows
 from evenflow.storage import Storage
 from evenflow.storage.requests import Requests, counting
 
@@ -68,13 +69,23 @@ class Program(Protocol):
         ...
 
     def run(
-        self, checkpoint: Checkpoint, last: Manifest | None, rows: Any, batch: int, steps: Steps
+        self,
+        checkpoint: Checkpoint,
+        last: Manifest | None,
+        rows: Any,
+        batch: int,
+        steps: Steps,
+        source: Source,
     ) -> Outcome:
         """Compute a batch from its rows and the manifest before it, and deliver its output.
 
         Guarantee: run again, it gives the same state and output.
         """
         ...
+
+
+def _no_log(batch: int) -> Source:
+    return Source()
 
 
 @dataclass(frozen=True)
@@ -86,12 +97,14 @@ class Loop:
         checkpoint: all that must outlive the driver.
         on_batch: called with the metrics of each batch, after it was committed.
         keep: how many old versions of the state stay.
+        source_of: says which rows a batch has; the default for sources that have no log.
     """
 
     program: Program
     checkpoint: Checkpoint
     on_batch: Callable[[Metrics], object] | None = None
     keep: int = 10
+    source_of: Callable[[int], Source] = field(default=_no_log)
     staged: set[Storage] = field(default_factory=set)  #: where files of batches may be left behind
 
     def __call__(self, rows: Any, batch: int) -> None:
@@ -101,16 +114,17 @@ class Loop:
     def _run(self, rows: Any, batch: int, requests: Requests) -> None:
         steps = Steps()
         checkpoint = self.checkpoint
-        last = checkpoint.last()
+        last, source = checkpoint.last(), self.source_of(batch)
         if last is not None and last.batch >= batch:
-            return  # committed; the driver died before Spark knew
-        _check_sequence(checkpoint, last, batch)
+            _check_committed(checkpoint, batch, source)
+            return  # the driver died before Spark knew
+        _check_sequence(checkpoint, last, batch, source)
         try:
-            outcome = self.program.run(checkpoint, last, rows, batch, steps)
+            outcome = self.program.run(checkpoint, last, rows, batch, steps, source)
         except Exception:
             checkpoint.confirm()  # a driver that was taken over says that, whatever it stumbled over
             raise
-        checkpoint.commit(outcome.manifest)
+        checkpoint.commit(replace(outcome.manifest, source=source.to_json()))
         steps.done("commit")
         for storage in {storage for storage, _ in outcome.staged}:
             storage.delete(*(name for of, name in outcome.staged if of == storage))
@@ -142,7 +156,15 @@ class Loop:
             storage.delete(*of_batches(storage.list("staging/"), "staging/", batch))
 
 
-def _check_sequence(checkpoint: Checkpoint, last: Manifest | None, batch: int) -> None:
+def _check_committed(checkpoint: Checkpoint, batch: int, source: Source) -> None:
+    manifests = checkpoint.manifests()
+    committed = manifests[batch].source if batch in manifests else None
+    check_same_rows(batch, source, committed, checkpoint.location)
+
+
+def _check_sequence(
+    checkpoint: Checkpoint, last: Manifest | None, batch: int, source: Source
+) -> None:
     expected = 0 if last is None else last.batch + 1
     if batch != expected:
         raise InputError(
@@ -150,3 +172,4 @@ def _check_sequence(checkpoint: Checkpoint, last: Manifest | None, batch: int) -
             f"{expected}: one of the two was changed by hand; restore the whole checkpoint location, "
             "or start with a new one"
         )
+    check_same_log(batch, source, {} if last is None else last.source, checkpoint.location)

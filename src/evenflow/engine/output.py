@@ -23,6 +23,8 @@ class Output:
         files: the names of Parquet files, complete and durable, which go away after the batch.
         schema: of all of them.
         query: whose output it is; the same for as long as the query's checkpoint lasts.
+        origin: of which rows it was made. A batch that is run again has the same; once a checkpoint
+            was restored from a backup, a batch of the same number has another. Empty if not known.
     """
 
     batch: int
@@ -30,6 +32,7 @@ class Output:
     files: Sequence[str]
     schema: pa.Schema
     query: str = ""
+    origin: str = ""
 
     def table(self) -> pa.Table:
         """All rows, in memory."""

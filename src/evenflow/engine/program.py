@@ -27,6 +27,7 @@ from evenflow.state.expiry import unexpired
 from evenflow.state.journal import fixed_plan, requested_partitions
 from evenflow.state.manifest import Manifest
 from evenflow.state.segments import Segment
+from evenflow.state.source import Source
 from evenflow.storage import Storage, together
 from evenflow.storage.cache import cached
 
@@ -94,7 +95,13 @@ class KeyedProgram:
     name: str | None = None
 
     def run(
-        self, checkpoint: Checkpoint, last: Manifest | None, rows: Any, batch: int, steps: Steps
+        self,
+        checkpoint: Checkpoint,
+        last: Manifest | None,
+        rows: Any,
+        batch: int,
+        steps: Steps,
+        source: Source,
     ) -> Outcome:
         plan, scheme, context = self._begin(checkpoint, last, batch)
         steps.done("plan")
@@ -102,7 +109,16 @@ class KeyedProgram:
         reports = Reports.read(self._reports(rows, stages))
         steps.done("tasks")
         files = [r["output"] for r in reports.state if r["output"]]
-        self._deliver(checkpoint, context, files, rows)
+        names = [file["file"] for file in files]
+        output = Output(
+            batch,
+            context.output,
+            names,
+            self.job.output_schema(),
+            checkpoint.query,
+            source.origin(batch),
+        )
+        self.sink.deliver(output, self.executor.session(rows))
         steps.done("sink")
         costs = [r["costs"] for r in reports.state if r.get("costs")]
         decision = self._decide(plan, scheme, context, costs)
@@ -162,15 +178,6 @@ class KeyedProgram:
         storage = stages.batch.storage
         filed = together(storage, [partial(_read_report, storage, name) for name in _filed(stages)])
         return [*reports, *(report for report in filed if report is not None)]
-
-    def _deliver(
-        self, checkpoint: Checkpoint, batch: Batch, files: Sequence[dict[str, Any]], rows: Any
-    ) -> None:
-        names = [file["file"] for file in files]
-        output = Output(
-            batch.number, batch.output, names, self.job.output_schema(), checkpoint.query
-        )
-        self.sink.deliver(output, self.executor.session(rows))
 
     def _decide(
         self, plan: Plan, scheme: GroupingScheme, batch: Batch, costs: Sequence[str]

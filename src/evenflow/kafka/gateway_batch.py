@@ -22,6 +22,7 @@ from evenflow.kafka.gateway_table import Table
 from evenflow.planning.hot_keys_state import Reason
 from evenflow.state.checkpoint import Checkpoint
 from evenflow.state.manifest import Manifest
+from evenflow.state.source import Source
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -67,7 +68,13 @@ class GatewayProgram:
     cache: dict[str, Any] = field(default_factory=dict)  #: the last batch's routes and their table
 
     def run(
-        self, checkpoint: Checkpoint, last: Manifest | None, rows: Any, batch: int, steps: Steps
+        self,
+        checkpoint: Checkpoint,
+        last: Manifest | None,
+        rows: Any,
+        batch: int,
+        steps: Steps,
+        source: Source,
     ) -> Outcome:
         gateway, policy = self.gateway, self.gateway.policy
         if last is None:

@@ -7,20 +7,19 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evenflow.engine.loop import Loop, Metrics, Program
 from evenflow.model import InputError
 from evenflow.model.validation import check_whole
 from evenflow.spark.columns import is_connect
+from evenflow.spark.progress_log import PROGRESS, ProgressLog
 from evenflow.spark.query import StreamingQuery
 from evenflow.spark.session import check_session
 from evenflow.spark.stopping import BatchGate, stoppable
 from evenflow.state.checkpoint import Checkpoint
-from evenflow.state.errors import explained
 from evenflow.state.lease import SECONDS
-from evenflow.storage.addresses import local_path
+from evenflow.storage.addresses import local_path, storage_at
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -77,13 +76,15 @@ def start_checkpointed(
                 f"the checkpoint {path} was made by another computation ({'; '.join(differences)}); "
                 "start this one with a checkpoint location of its own"
             )
-        progress = path / "spark"
-        drop_unfinished(progress)
-        loop = Loop(program(checkpoint), checkpoint, on_batch, keep)
+        progress = ProgressLog(storage_at(path).under(PROGRESS))
+        progress.drop_unfinished()
+        loop = Loop(program(checkpoint), checkpoint, on_batch, keep, progress)
         started: list[SparkStreamingQuery] = []
         gate = None if is_connect(df) else BatchGate()
         each = stoppable(loop, gate, lambda: started[0] if started else None)
-        writer = df.writeStream.foreachBatch(each).option("checkpointLocation", str(progress))
+        writer = df.writeStream.foreachBatch(each).option(
+            "checkpointLocation", progress.storage.where()
+        )
         if name is not None:
             writer = writer.queryName(name)
         if available_now:
@@ -99,15 +100,3 @@ def start_checkpointed(
     except BaseException:
         lease.release()
         raise
-
-
-def drop_unfinished(spark_checkpoint: Path) -> None:
-    """Delete what a killed driver has left half written in Spark's own logs.
-
-    Spark ignores such files, but for one case: before the first batch it refuses to start unless the
-    logs are empty, whatever lies in them.
-    """
-    for log in ("offsets", "commits"):
-        for file in (spark_checkpoint / log).glob(".*.tmp*"):
-            with explained("delete", file):
-                file.unlink(missing_ok=True)

@@ -29,6 +29,7 @@ class Manifest:
         output: the files or rows that were delivered.
         metrics: of this batch.
         event_time: how far event time has come, for state that expires (`event_time.Watermarks`).
+        source: which rows the batch had, by `Source.to_json`.
         fence: the number of the driver that committed it; each one that takes over has a higher one.
         format: of the object.
     """
@@ -41,6 +42,7 @@ class Manifest:
     output: Sequence[Any] = ()
     metrics: Mapping[str, Any] = field(default_factory=dict)
     event_time: Mapping[str, Any] = field(default_factory=dict)
+    source: Mapping[str, str] = field(default_factory=dict)
     fence: int = 0
     format: int = FORMAT
 

@@ -1,0 +1,81 @@
+"""Which rows a batch has, in the words of whoever numbers the batches."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+
+from evenflow.model import InputError
+
+_REMEDY = (
+    "restore the whole checkpoint location, with the folder `spark` in it, from one backup, or start "
+    "with a new location"
+)
+
+
+@dataclass(frozen=True)
+class Source:
+    """The rows of one batch, as its source's log has them.
+
+    A batch's number alone does not say which rows it has: a log that was deleted, or that lost its
+    last entries in a crash, gives old numbers to new rows.
+
+    Parameters:
+        query: whose log it is; another one after the log was begun again.
+        offsets: the log's entry for the batch.
+
+    Example:
+        >>> first, second = Source("q", "0 to 5"), Source("q", "0 to 9")
+        >>> first.origin(3) == first.origin(3), first.origin(3) == second.origin(3)
+        (True, False)
+    """
+
+    query: str = ""
+    offsets: str = ""
+
+    def origin(self, batch: int) -> str:
+        """A digest that only a rerun of this very batch has; empty where the source has no log."""
+        if not self.query:
+            return ""
+        text = "\n".join((self.query, str(batch), self.offsets))
+        return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+    def to_json(self) -> dict[str, str]:
+        """Plain values; nothing where the source has no log."""
+        return asdict(self) if self.query else {}
+
+
+def check_same_rows(
+    batch: int, source: Source, committed: Mapping[str, str] | None, where: str
+) -> None:
+    """Refuse a batch that has a committed one's number and other rows.
+
+    Parameters:
+        batch: its number.
+        source: its rows.
+        committed: those of the committed batch, by `Source.to_json`; None if no longer known.
+        where: the checkpoint, for the message.
+    """
+    if not source.query or committed == source.to_json() or committed == {}:
+        return
+    raise InputError(
+        f"batch {batch} is committed in {where}, and Spark has given its number to other rows: Spark's "
+        f"log was deleted, or has lost its last entries; {_REMEDY}"
+    )
+
+
+def check_same_log(batch: int, source: Source, before: Mapping[str, str], where: str) -> None:
+    """Refuse a batch of another log than that of the batch before it.
+
+    Parameters:
+        batch: its number.
+        source: its rows.
+        before: those of the batch before it, by `Source.to_json`.
+        where: the checkpoint, for the message.
+    """
+    if source.query and before and before["query"] != source.query:
+        raise InputError(
+            f"batch {batch} comes from the log of another query than the batches in {where}: the "
+            f"folder `spark` was replaced or begun again; {_REMEDY}"
+        )
