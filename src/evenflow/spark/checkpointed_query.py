@@ -6,27 +6,30 @@ Keyed work and the gateway both run as one.
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evenflow.engine.loop import Loop, Metrics, Program
 from evenflow.model import InputError
 from evenflow.model.validation import check_whole
 from evenflow.spark.columns import is_connect
+from evenflow.spark.locations import spark_address, storage_for
+from evenflow.spark.preflight import try_store
 from evenflow.spark.query import StreamingQuery
 from evenflow.spark.session import check_session
 from evenflow.spark.stopping import BatchGate, stoppable
 from evenflow.state.checkpoint import Checkpoint
 from evenflow.state.errors import explained
 from evenflow.state.lease import SECONDS
-from evenflow.storage.addresses import local_path
+from evenflow.storage import Storage
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.query import StreamingQuery as SparkStreamingQuery
 
 _LOG = logging.getLogger("evenflow.query")
+_UNFINISHED = re.compile(r"/\.[^/]*\.tmp[^/]*$")
 
 
 def start_checkpointed(
@@ -42,15 +45,17 @@ def start_checkpointed(
     on_batch: Callable[[Metrics], object] | None = None,
     keep: int = 10,
     lease_seconds: float = SECONDS,
+    storage_options: Mapping[str, str] | None = None,
 ) -> StreamingQuery:
     """Start a streaming query whose state, plans and progress are in a checkpoint.
 
     A query that finds a checkpoint goes on where it ended. Another query's checkpoint is refused, and
-    so is one that a running query holds.
+    so is one that a running query holds. A store that does not do what a commit needs is refused before
+    Spark starts anything.
 
     Parameters:
         df: a streaming DataFrame.
-        location: the checkpoint location.
+        location: the checkpoint location, on any store that evenflow and Spark both reach.
         identity: what the state depends on; the same at every start.
         program: what happens in a batch, made once the checkpoint is open.
         partitions: how many it is started with.
@@ -60,6 +65,7 @@ def start_checkpointed(
         on_batch: called with the metrics of every batch, once it is committed.
         keep: how many old versions of the state to keep.
         lease_seconds: how long it must not be heard of for another driver to take over.
+        storage_options: for the store of the checkpoint, as in `storage_for`.
     """
     if not df.isStreaming:
         raise InputError("this is not a streaming DataFrame; read it with spark.readStream")
@@ -67,23 +73,29 @@ def start_checkpointed(
         raise InputError("a query has one trigger: processingTime or availableNow")
     check_whole("keepVersions", keep, least=1)
     check_session(df.sparkSession)
-    path = local_path(location)
-    checkpoint = Checkpoint.open(path, identity)
+    storage = storage_for(df.sparkSession, location, storage_options)
+    if storage.concurrency > 1:  # a local disk has nothing to hide, and Spark's log says more
+        try_store(storage)
+    checkpoint = Checkpoint.open(storage, identity)
     lease = checkpoint.acquire(lease_seconds)
     try:
         differences = checkpoint.differences(identity)
         if differences:
             raise InputError(
-                f"the checkpoint {path} was made by another computation ({'; '.join(differences)}); "
-                "start this one with a checkpoint location of its own"
+                f"the checkpoint {checkpoint.location} was made by another computation "
+                f"({'; '.join(differences)}); start this one with a checkpoint location of its own"
             )
-        progress = path / "spark"
+        progress = storage.under("spark")
         drop_unfinished(progress)
         loop = Loop(program(checkpoint), checkpoint, on_batch, keep)
         started: list[SparkStreamingQuery] = []
         gate = None if is_connect(df) else BatchGate()
         each = stoppable(loop, gate, lambda: started[0] if started else None)
-        writer = df.writeStream.foreachBatch(each).option("checkpointLocation", str(progress))
+        # In full: to Spark, a path without a scheme is one of its default file system.
+        writer = df.writeStream.foreachBatch(each)
+        writer = writer.option(
+            "checkpointLocation", spark_address(df.sparkSession, progress.where())
+        )
         if name is not None:
             writer = writer.queryName(name)
         if available_now:
@@ -94,20 +106,24 @@ def start_checkpointed(
         started.append(query)
         lease.in_use = lambda: bool(query.isActive)
         lease.keep_beating()
-        _LOG.info("%s: started on checkpoint %s", name or query.id, path)
-        return StreamingQuery(query, df.sparkSession, str(path), lease, partitions, gate)
+        _LOG.info("%s: started on checkpoint %s", name or query.id, checkpoint.location)
+        return StreamingQuery(query, df.sparkSession, checkpoint, lease, partitions, gate)
     except BaseException:
         lease.release()
         raise
 
 
-def drop_unfinished(spark_checkpoint: Path) -> None:
+def drop_unfinished(progress: Storage) -> None:
     """Delete what a killed driver has left half written in Spark's own logs.
 
     Spark ignores such files, but for one case: before the first batch it refuses to start unless the
-    logs are empty, whatever lies in them.
+    logs are empty, whatever lies in them. On local disks and on stores alike, it writes `.N.UUID.tmp`
+    and renames that.
+
+    Parameters:
+        progress: Spark's part of the checkpoint.
     """
-    for log in ("offsets", "commits"):
-        for file in (spark_checkpoint / log).glob(".*.tmp*"):
-            with explained("delete", file):
-                file.unlink(missing_ok=True)
+    for log in ("offsets/", "commits/"):
+        with explained("clean up", progress.where(log)):
+            names = {*progress.list(log), *progress.unfinished(log)}
+            progress.delete(*sorted(name for name in names if _UNFINISHED.search(name)))
