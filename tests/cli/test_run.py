@@ -229,7 +229,6 @@ COUNT = f"{OK} --aggregate count"
         ("--input {files}/ok.parquet --key page --aggregate count --output {files}/full", "not empty"),
         ("--input {files}/ok.parquet --key page --aggregate count --output {files}/notes.txt", "file"),
         ("--input {files}/mixed/a.parquet --key page --aggregate count --output {files}", "within one"),
-        ("--input {files}/ok.parquet --key page --aggregate count --output s3://x/y", "s3"),
     ],
 )  # fmt: skip
 def test_mistakes_are_one_line_and_found_before_spark_starts(

@@ -4,13 +4,14 @@ import pickle
 import threading
 from contextlib import contextmanager
 from tempfile import TemporaryDirectory
+from uuid import uuid4
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from evenflow.storage import MemoryStorage, PosixStorage
+from evenflow.storage import MemoryStorage, PosixStorage, storage_at
 from evenflow.storage.cache import CachedStorage
 from evenflow.storage.delayed import DelayedStorage
 from evenflow.storage.faults import Faults, FaultyStorage
@@ -56,14 +57,30 @@ def with_a_cache():
         yield CachedStorage(inner, immutable="", directory=directory)
 
 
+@contextmanager
+def object_store():
+    """On moto's server, in a folder of its own; the server is the one of this process's tests."""
+    endpoint = S3.endpoint
+    place = endpoint.uri(f"conformance/{uuid4().hex}")
+    yield storage_at(place, endpoint.storage_options)
+
+
 KINDS = {
     "posix": posix,
+    "object store": object_store,
     "memory": memory,
     "below a folder": below_a_folder,
     "without faults": without_faults,
     "delayed": delayed,
     "with a cache": with_a_cache,
 }
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _server(s3_server):
+    """Hypothesis and state machines do not take fixtures."""
+    global S3
+    S3 = s3_server
 
 
 @pytest.fixture(params=KINDS)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from evenflow.cli.options import Json
+from evenflow.cli.options import Json, StorageOptions, storage_options_in
 from evenflow.cli.terminal import cell, new_table, print_json, progress, say, stdout
 
 _STYLE = {"ok": "green", "warning": "yellow", "problem": "bold red"}
@@ -22,6 +22,7 @@ def doctor(
         str | None,
         typer.Option(metavar="URI", help="A checkpoint location that all machines must reach."),
     ] = None,
+    storage_option: StorageOptions = None,
     as_json: Json = False,
 ) -> None:
     """Check Python, packages, Java, Spark and the machine, and say how to fix each problem.
@@ -36,7 +37,7 @@ def doctor(
     checks = []
     with progress("looking", quiet=True) as report:
         report("Python, packages, Java", 0, None)
-        for check in examine(master, checkpoint):
+        for check in examine(master, checkpoint, storage_options_in(storage_option)):
             checks.append(check)
             report(check.name, len(checks), None)
     good = usable(checks)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from evenflow.cli.consume import in_seconds, interrupts
+from evenflow.cli.options import StorageOptions, storage_options_in
 from evenflow.cli.terminal import note, progress
 from evenflow.model.errors import InputError
 
@@ -32,7 +32,7 @@ def gateway(
     topic: Annotated[str, typer.Option("--to", help="The topic to write to.")],
     bootstrap: Annotated[str, typer.Option(help="The broker's address, host:port.")],
     checkpoint: Annotated[
-        Path, typer.Option(help="Directory of the state; a second run continues from it.")
+        str, typer.Option(help="Where the state is kept; a second run continues from it.")
     ],
     partitions: Annotated[
         int | None, typer.Option(min=1, help="Of --to, which is created if it does not exist.")
@@ -84,6 +84,7 @@ def gateway(
     master: Annotated[
         str | None, typer.Option(help="Spark's master; this machine's cores by default.")
     ] = None,
+    storage_option: StorageOptions = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="One line of JSON per batch on standard output.")
     ] = False,
@@ -107,6 +108,7 @@ def gateway(
     interval = in_seconds("--decision-interval", decision_interval)
     counting = None if window is None else in_seconds("--window", window)
     limit = None if seconds is None else in_seconds("--for", seconds)
+    store = storage_options_in(storage_option)
     from evenflow.kafka.gateway import Gateway
     from evenflow.kafka.gateway_job import GatewayJob, connected_session, stop_query
     from evenflow.planning.hot_keys import HotKeys
@@ -133,7 +135,14 @@ def gateway(
         with interrupts() as interrupted:
             end = None if limit is None else time.monotonic() + limit
             report_batch = _print_json if as_json else _print_line
-            query = job.start(spark, writer, checkpoint, once=once, on_batch=report_batch)
+            query = job.start(
+                spark,
+                writer,
+                checkpoint,
+                once=once,
+                on_batch=report_batch,
+                storage_options=store,
+            )
             while not query.awaitTermination(_POLL):
                 if interrupted.is_set() or (end is not None and time.monotonic() > end):
                     if not stop_query(query):

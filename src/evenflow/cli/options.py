@@ -13,6 +13,15 @@ from evenflow.model.errors import InputError
 T = TypeVar("T")
 
 Json = Annotated[bool, typer.Option("--json", help="JSON on standard output.")]
+StorageOptions = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--storage-option",
+        metavar="KEY=VALUE",
+        help="A setting of the store, such as region=eu-west-1, where the environment does not have "
+        "it. May be repeated.",
+    ),
+]
 Weights = Annotated[str | None, typer.Option(help="Capacities of the workers: 1,1,4.")]
 
 
@@ -39,6 +48,20 @@ def numbers_in(option: str, text: str | None) -> tuple[float, ...] | None:
         raise InputError(
             f"{option} takes numbers separated by commas, such as 1,1,4; got {text!r}"
         ) from None
+
+
+def storage_options_in(given: list[str] | None) -> dict[str, str]:
+    """The settings of a store.
+
+    Example:
+        >>> storage_options_in(["region=eu-west-1", "allow_http=true"])
+        {'region': 'eu-west-1', 'allow_http': 'true'}
+    """
+    pairs = [text.partition("=") for text in given or ()]
+    if not all(name and equals for name, equals, _ in pairs):
+        # What was given may be a secret.
+        raise InputError("--storage-option takes KEY=VALUE, such as region=eu-west-1")
+    return {name: value for name, _, value in pairs}
 
 
 def count_of(option: str, given: int | None, each: tuple[float, ...] | None, meaning: str) -> int:

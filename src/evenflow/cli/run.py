@@ -7,13 +7,12 @@ import signal
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from evenflow.cli.live_view import batches_view
-from evenflow.cli.options import Json
+from evenflow.cli.options import Json, StorageOptions, storage_options_in
 from evenflow.cli.terminal import note, print_json, progress, say, stdout
 from evenflow.model.errors import InputError
 
@@ -29,15 +28,17 @@ _POLL = 0.5  #: seconds between checks for Ctrl-C
 
 def run(
     source: Annotated[
-        Path,
+        str,
         typer.Option(
-            "--input", help="A Parquet, CSV or JSON lines file, or a directory of such files."
+            "--input",
+            help="A Parquet, CSV or JSON lines file, or a directory of such files; a path or URI, as "
+            "--output and --checkpoint.",
         ),
     ],
     key: Annotated[
         list[str], typer.Option(metavar="COLUMN", help="Key column; repeat it for a compound key.")
     ],
-    output: Annotated[Path, typer.Option(help="Directory for the result, as Parquet files.")],
+    output: Annotated[str, typer.Option(help="Directory for the result, as Parquet files.")],
     aggregate: Annotated[
         list[str],
         typer.Option(
@@ -59,8 +60,8 @@ def run(
         typer.Option("--stream", help="Treat --input as a stream of files; needs --checkpoint."),
     ] = False,
     checkpoint: Annotated[
-        Path | None,
-        typer.Option(help="Stream: directory of the state; another run continues from it."),
+        str | None,
+        typer.Option(help="Stream: where the state is kept; another run continues from it."),
     ] = None,
     trigger: Annotated[
         str | None,
@@ -79,6 +80,7 @@ def run(
     master: Annotated[
         str | None, typer.Option(help="Spark's master; this machine's cores if not given.")
     ] = None,
+    storage_option: StorageOptions = None,
     as_json: Json = False,
 ) -> None:
     """Compute aggregates by key on Spark, with the keys balanced over the partitions.
@@ -96,20 +98,29 @@ def run(
           --aggregate mean:ms --aggregate quantiles:ms:0.5,0.99 --output stats --partitions 8
       evenflow run --input incoming/ --key page --aggregate count --output hits \\
           --stream --checkpoint state --trigger '5 seconds'
+      evenflow run --input s3://bucket/incoming --key page --aggregate count \\
+          --output s3://bucket/hits --stream --checkpoint s3://bucket/state
     """
     _check_options(stream, checkpoint, trigger, files_per_batch)
     aggregates = _aggregates(aggregate)
     if len(set(key)) < len(key):
         raise InputError(f"--key names a column twice: {', '.join(key)}; once is enough")
-    from evenflow.spark.file_job import FileJob, check_apart, check_empty, has_batches
+    options = storage_options_in(storage_option)
+    from evenflow.spark.file_job import FileJob
+    from evenflow.spark.locations import is_local
 
-    job = FileJob(source, tuple(key), aggregates, grouping, partitions, seed)
-    check_apart(source, output)
-    if checkpoint is None or not has_batches(checkpoint):
-        check_empty(output, overwrite)
+    def job_on(spark: Any = None) -> FileJob:
+        return FileJob(source, tuple(key), aggregates, grouping, partitions, seed, options, spark)
+
+    job = None
+    if all(is_local(place) for place in (source, output, checkpoint) if place is not None):
+        job = job_on()
+        job.check(output, checkpoint, overwrite)
     from evenflow.spark.session import running_session
 
     with running_session(master, "evenflow run", preload=True, **_SETTINGS) as spark:
+        # How to reach a store may be in Spark's own configuration.
+        job = job or job_on(spark)
         if checkpoint is None:
             with progress("run", quiet=as_json) as report:
                 report(f"reading {source}", 0, None)
@@ -127,10 +138,10 @@ def run(
 
 
 def _check_options(
-    stream: bool, checkpoint: Path | None, trigger: str | None, files_per_batch: int | None
+    stream: bool, checkpoint: str | None, trigger: str | None, files_per_batch: int | None
 ) -> None:
     if stream and checkpoint is None:
-        raise InputError("--stream needs --checkpoint, the directory for the state")
+        raise InputError("--stream needs --checkpoint, where the state is kept")
     for option, value in (
         ("--checkpoint", checkpoint),
         ("--trigger", trigger),
@@ -163,8 +174,8 @@ def _aggregates(specs: list[str]) -> dict[str, Aggregate]:
 def _stream(
     job: FileJob,
     spark: Any,
-    output: Path,
-    checkpoint: Path,
+    output: str,
+    checkpoint: str,
     trigger: str | None,
     files_per_batch: int | None,
     overwrite: bool,
@@ -175,7 +186,7 @@ def _stream(
 
     done: list[Mapping[str, Any]] = []
     with batches_view(quiet=as_json) as view, _interrupts() as interrupted:
-        view.begin(str(job.path))
+        view.begin(job.path)
 
         def on_batch(metrics: Mapping[str, Any]) -> None:
             done.append(metrics)
@@ -198,10 +209,10 @@ def _stream(
                     break
     measured = MeasuredRun(job.grouping, tuple(done))
     return {
-        "input": str(job.path),
+        "input": job.path,
         "format": job.kind,
-        "output": str(output),
-        "checkpoint": str(checkpoint),
+        "output": output,
+        "checkpoint": checkpoint,
         "interrupted": interrupted.is_set(),
         **measured.to_dict(),
         "scheme": done[-1]["scheme"] if done else None,

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from evenflow.cli.options import Json, command_group
+from evenflow.cli.options import Json, StorageOptions, command_group, storage_options_in
 from evenflow.cli.terminal import cell, note, print_json, progress, say, stdout, table_of
 from evenflow.model.errors import InputError
 
@@ -17,7 +17,9 @@ _DAMAGED = 1
 
 app = command_group("Inspect a query's checkpoint.")
 
-Path = Annotated[str, typer.Argument(metavar="CHECKPOINT", help="The query's checkpoint.")]
+Location = Annotated[
+    str, typer.Argument(metavar="CHECKPOINT", help="The query's checkpoint: a path or URI.")
+]
 
 
 @contextmanager
@@ -31,12 +33,15 @@ def _bad_input() -> Iterator[None]:
 
 
 @app.command("show", short_help="Batches, plan, owners, keys, bytes, hot keys.")
-def show(checkpoint: Path, as_json: Json = False) -> None:
+def show(
+    checkpoint: Location, storage_option: StorageOptions = None, as_json: Json = False
+) -> None:
     """Show what a checkpoint holds: batches, plan, owners, segments, keys, bytes, hot keys."""
     from evenflow.state.verification import contents
+    from evenflow.storage import storage_at
 
     with _bad_input():
-        found = contents(checkpoint)
+        found = contents(storage_at(checkpoint, storage_options_in(storage_option)))
     if as_json:
         print_json(found)
         return
@@ -72,15 +77,18 @@ def show(checkpoint: Path, as_json: Json = False) -> None:
 
 
 @app.command("verify", short_help="Check every file; exit code 1 if one is damaged.")
-def verify(checkpoint: Path, as_json: Json = False) -> None:
+def verify(
+    checkpoint: Location, storage_option: StorageOptions = None, as_json: Json = False
+) -> None:
     """Check every checksum, manifest and row of a checkpoint, and name each damaged file.
 
     Exit code 0: all is well. 1: something is damaged. 2: this is not a checkpoint.
     """
     from evenflow.state.verification import verify as verify_files
+    from evenflow.storage import storage_at
 
     with _bad_input(), progress("verify", quiet=True) as report:
-        verdict = verify_files(checkpoint, report)
+        verdict = verify_files(storage_at(checkpoint, storage_options_in(storage_option)), report)
     if as_json:
         print_json(verdict.to_json())
     else:

@@ -109,6 +109,7 @@ class Gateway:
         name: str | None = None,
         on_batch: Callable[[Metrics], object] | None = None,
         keep: int = 10,
+        storage_options: Mapping[str, str] | None = None,
     ) -> StreamingQuery:
         """Start the streaming query.
 
@@ -117,7 +118,7 @@ class Gateway:
             checkpoint: the checkpoint location, from which a restarted gateway continues. That of
                 another topic is refused.
             rows: which columns are key, value and order.
-            every, available_now, name, on_batch, keep: as in `start_checkpointed`.
+            every, available_now, name, on_batch, keep, storage_options: as in `start_checkpointed`.
         """
         rows = rows or Rows()
         if not df.isStreaming:
@@ -141,6 +142,7 @@ class Gateway:
             name=name,
             on_batch=on_batch,
             keep=keep,
+            storage_options=storage_options,
         )
 
     @property

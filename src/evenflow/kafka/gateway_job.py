@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,9 @@ from evenflow.kafka.gateway_rows import Rows
 from evenflow.kafka.gateway_topics import ensure_topic, partitions_of
 from evenflow.model import InputError
 from evenflow.spark.columns import check_columns
-from evenflow.spark.file_job import explained, input_format
+from evenflow.spark.file_job import explained
+from evenflow.spark.input_files import input_files
+from evenflow.spark.locations import spark_address, storage_for
 from evenflow.spark.query import StreamingQuery
 
 if TYPE_CHECKING:
@@ -48,6 +51,7 @@ class GatewayJob:
 
     @property
     def from_files(self) -> bool:
+        # A topic's name has no slash.
         return "/" in self.source or Path(self.source).is_dir()
 
     def __post_init__(self) -> None:
@@ -72,38 +76,49 @@ class GatewayJob:
         self,
         spark: SparkSession,
         gateway: Gateway,
-        checkpoint: Path,
+        checkpoint: str,
         *,
         once: bool = False,
         every: str | None = None,
         on_batch: Callable[[Mapping[str, Any]], object] | None = None,
+        storage_options: Mapping[str, str] | None = None,
     ) -> StreamingQuery:
         """Start it on a session that has Spark's Kafka connector."""
         with explained():
             if self.from_files:
-                df, rows = self._files(spark)
+                df, rows = self._files(spark, storage_options)
             else:
                 df = read_topic(spark, self.bootstrap, self.source, most=self.most or 1_000_000)
                 rows = TOPIC_ROWS
             return gateway.start(
-                df, checkpoint, rows, available_now=once, every=every, on_batch=on_batch
+                df,
+                checkpoint,
+                rows,
+                available_now=once,
+                every=every,
+                on_batch=on_batch,
+                storage_options=storage_options,
             )
 
-    def _files(self, spark: SparkSession) -> tuple[DataFrame, Rows]:
+    def _files(
+        self, spark: SparkSession, storage_options: Mapping[str, str] | None
+    ) -> tuple[DataFrame, Rows]:
         from pyspark.sql import functions as F
 
-        kind = input_format(Path(self.source)).lower()
+        at = partial(storage_for, spark, storage_options=storage_options)
+        kind = input_files(self.source, at).kind.lower()
+        place = spark_address(spark, self.source)
         if kind != "parquet" and not self.order:
             raise InputError(
                 f"{self.source} has {kind.upper()} files, whose rows have no order; set the columns "
                 "that order them with --order"
             )
         options = {"header": "true"} if kind == "csv" else {}
-        schema = spark.read.format(kind).options(**options).load(self.source).schema
+        schema = spark.read.format(kind).options(**options).load(place).schema
         reader = spark.readStream.format(kind).options(**options).schema(schema)
         if self.most is not None:
             reader = reader.option("maxFilesPerTrigger", self.most)
-        df = reader.load(self.source)
+        df = reader.load(place)
         assert self.key is not None
         named = (self.key, *self.order, *([] if self.value is None else [self.value]))
         check_columns(df, named, self.source)

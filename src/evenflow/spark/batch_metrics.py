@@ -77,7 +77,9 @@ SCHEMA = pa.schema(
 )  #: the columns of `metricsDF`
 
 
-def read_metrics(checkpoint: str | os.PathLike[str]) -> list[dict[str, Any]]:
+def read_metrics(
+    checkpoint: str | os.PathLike[str], storage_options: Mapping[str, str] | None = None
+) -> list[dict[str, Any]]:
     """The metrics of the batches of the query with this checkpoint, oldest first; at most the newest
     10 000.
 
@@ -104,10 +106,14 @@ def read_metrics(checkpoint: str | os.PathLike[str]) -> list[dict[str, Any]]:
 
     Parameters:
         checkpoint: the query's checkpoint location.
+        storage_options: credentials and settings of its store, where the environment does not have
+            them; as in polars and delta-rs.
     """
     from evenflow.state import metrics
+    from evenflow.state.checkpoint import FOLDER
+    from evenflow.storage import storage_at
 
-    return metrics.read_metrics(checkpoint)
+    return metrics.read_metrics(storage_at(checkpoint, storage_options).under(FOLDER))
 
 
 def metrics_frame(spark: SparkSession, metrics: Sequence[Mapping[str, Any]]) -> DataFrame:

@@ -13,13 +13,14 @@ from evenflow.engine.loop import Loop, Metrics, Program
 from evenflow.model import InputError
 from evenflow.model.validation import check_whole
 from evenflow.spark.columns import is_connect
+from evenflow.spark.locations import spark_address, storage_for
 from evenflow.spark.progress_log import PROGRESS, ProgressLog
 from evenflow.spark.query import StreamingQuery
 from evenflow.spark.session import check_session
 from evenflow.spark.stopping import BatchGate, stoppable
 from evenflow.state.checkpoint import Checkpoint
 from evenflow.state.lease import SECONDS
-from evenflow.storage.addresses import local_path, storage_at
+from evenflow.state.store_check import check_store
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -41,15 +42,17 @@ def start_checkpointed(
     on_batch: Callable[[Metrics], object] | None = None,
     keep: int = 10,
     lease_seconds: float = SECONDS,
+    storage_options: Mapping[str, str] | None = None,
 ) -> StreamingQuery:
     """Start a streaming query whose state, plans and progress are in a checkpoint.
 
     A query that finds a checkpoint goes on where it ended. Another query's checkpoint is refused, and
-    so is one that a running query holds.
+    so is one that a running query holds. A store that does not do what a commit needs is refused before
+    Spark starts anything.
 
     Parameters:
         df: a streaming DataFrame.
-        location: the checkpoint location.
+        location: the checkpoint location, on any store that evenflow and Spark both reach.
         identity: what the state depends on; the same at every start.
         program: what happens in a batch, made once the checkpoint is open.
         partitions: how many it is started with.
@@ -59,6 +62,7 @@ def start_checkpointed(
         on_batch: called with the metrics of every batch, once it is committed.
         keep: how many old versions of the state to keep.
         lease_seconds: how long it must not be heard of for another driver to take over.
+        storage_options: for the store of the checkpoint, as in `storage_for`.
     """
     if not df.isStreaming:
         raise InputError("this is not a streaming DataFrame; read it with spark.readStream")
@@ -66,24 +70,28 @@ def start_checkpointed(
         raise InputError("a query has one trigger: processingTime or availableNow")
     check_whole("keepVersions", keep, least=1)
     check_session(df.sparkSession)
-    path = local_path(location)
-    checkpoint = Checkpoint.open(path, identity)
+    storage = storage_for(df.sparkSession, location, storage_options)
+    if storage.concurrency > 1:  # a local disk has nothing to hide, and Spark's log says more
+        check_store(storage)
+    checkpoint = Checkpoint.open(storage, identity)
     lease = checkpoint.acquire(lease_seconds)
     try:
         differences = checkpoint.differences(identity)
         if differences:
             raise InputError(
-                f"the checkpoint {path} was made by another computation ({'; '.join(differences)}); "
-                "start this one with a checkpoint location of its own"
+                f"the checkpoint {checkpoint.location} was made by another computation "
+                f"({'; '.join(differences)}); start this one with a checkpoint location of its own"
             )
-        progress = ProgressLog(storage_at(path).under(PROGRESS))
+        progress = ProgressLog(storage.under(PROGRESS))
         progress.drop_unfinished()
         loop = Loop(program(checkpoint), checkpoint, on_batch, keep, progress)
         started: list[SparkStreamingQuery] = []
         gate = None if is_connect(df) else BatchGate()
         each = stoppable(loop, gate, lambda: started[0] if started else None)
-        writer = df.writeStream.foreachBatch(each).option(
-            "checkpointLocation", progress.storage.where()
+        # In full: to Spark, a path without a scheme is one of its default file system.
+        writer = df.writeStream.foreachBatch(each)
+        writer = writer.option(
+            "checkpointLocation", spark_address(df.sparkSession, progress.storage.where())
         )
         if name is not None:
             writer = writer.queryName(name)
@@ -95,8 +103,8 @@ def start_checkpointed(
         started.append(query)
         lease.in_use = lambda: bool(query.isActive)
         lease.keep_beating()
-        _LOG.info("%s: started on checkpoint %s", name or query.id, path)
-        return StreamingQuery(query, df.sparkSession, str(path), lease, partitions, gate)
+        _LOG.info("%s: started on checkpoint %s", name or query.id, checkpoint.location)
+        return StreamingQuery(query, df.sparkSession, checkpoint, lease, partitions, gate)
     except BaseException:
         lease.release()
         raise

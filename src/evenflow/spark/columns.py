@@ -12,7 +12,7 @@ from evenflow.model import InputError
 from evenflow.operators.functions import ComputedColumn
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 
 def quoted(name: str) -> str:
@@ -119,9 +119,9 @@ def arrow_schema(df: DataFrame) -> pa.Schema:
     return to_arrow_schema(df.schema, timezone="UTC")
 
 
-def is_connect(df: DataFrame) -> bool:
-    """Whether the DataFrame belongs to a Spark Connect session."""
-    return type(df).__module__.startswith("pyspark.sql.connect")
+def is_connect(of: DataFrame | SparkSession) -> bool:
+    """Whether it is, or belongs to, a Spark Connect session."""
+    return type(of).__module__.startswith("pyspark.sql.connect")
 
 
 def _first_line(error: Exception) -> str:

@@ -2,32 +2,30 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evenflow.engine.job import AUTO
 from evenflow.model import InputError
-from evenflow.model.file_formats import HEAD, SUFFIXES, format_of, is_compressed, not_what_it_says
 from evenflow.model.validation import check_whole
 from evenflow.operators import Aggregate, Aggregates
+from evenflow.spark.input_files import InputFiles, input_files
 from evenflow.spark.keyed import Keyed, keyed
+from evenflow.spark.locations import is_local, spark_address, storage_for
 from evenflow.spark.query import QueryFailed, StreamingQuery
-from evenflow.state.checkpoint import Checkpoint
+from evenflow.state.checkpoint import FOLDER, IDENTITY, Checkpoint
 from evenflow.state.errors import CheckpointError
-from evenflow.storage.addresses import local_path
+from evenflow.storage import Storage, local_path, storage_at
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _OPTIONS = {"CSV": {"header": "true", "inferSchema": "true"}, "Parquet": {}, "JSON": {}}
-_MOST_LOOKED_AT = 1000  # files whose first bytes are read before Spark reads them all
 
 
 @dataclass(frozen=True)
@@ -37,21 +35,25 @@ class FileJob:
     Guarantee: what can be known to be wrong before Spark starts is refused when the object is made.
 
     Parameters:
-        path: a file, or a directory of files of one format.
+        path: a file, or a directory of files of one format; a path or the URI of a store.
         key: the key columns.
         aggregates: name of the output column → aggregate.
         grouping: which partition gets which row; "auto" to choose by what the data shows.
         partitions: how many tasks share the work; None for as many as Spark has cores.
         seed: of the hash functions.
+        storage_options: for all locations that are not paths, as in `storage_for`.
+        spark: the session, which may know how to reach such a location; not needed for paths.
     """
 
-    path: Path
+    path: str
     key: tuple[str, ...]
     aggregates: Mapping[str, Aggregate]
     grouping: str = AUTO
     partitions: int | None = None
     seed: int = 0
-    kind: str = field(init=False)  #: Parquet, CSV or JSON
+    storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)
+    spark: SparkSession | None = field(default=None, repr=False)
+    files: InputFiles = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         from evenflow.grouping import make
@@ -60,10 +62,33 @@ class FileJob:
             check_whole("partitions", self.partitions, least=1)
         if self.grouping != AUTO:
             make(self.grouping)
-        object.__setattr__(self, "kind", input_format(self.path))
+        object.__setattr__(self, "files", input_files(self.path, self._at))
+
+    @property
+    def kind(self) -> str:
+        """Parquet, CSV or JSON."""
+        return self.files.kind
+
+    def check(self, output: str, checkpoint: str | None = None, overwrite: bool = False) -> bool:
+        """Refuse locations within one another, and an output that is not empty; whether the checkpoint
+        is of a query that continues."""
+        check_apart(self.path, output)
+        if checkpoint is not None:
+            check_apart(self.path, checkpoint, "--checkpoint")
+            check_apart(output, checkpoint, "--checkpoint", "--output")
+            if self._has_batches(checkpoint):
+                return True
+        # A batch of another query would be taken for this one's, and its rows be left out.
+        if is_local(output) and local_path(output).exists() and not local_path(output).is_dir():
+            raise InputError(f"--output {output!r} is a file; give a directory")
+        if not overwrite and self._has_content(output):
+            raise InputError(
+                f"--output {output!r} is not empty; give another directory, or --overwrite"
+            )
+        return False
 
     def compute(
-        self, spark: SparkSession, output: Path, *, overwrite: bool = False
+        self, spark: SparkSession, output: str, *, overwrite: bool = False
     ) -> dict[str, Any]:
         """Compute it as a batch; what was done, as plain JSON.
 
@@ -73,8 +98,7 @@ class FileJob:
         from pyspark.sql import Observation
         from pyspark.sql import functions as F
 
-        check_apart(self.path, output)
-        check_empty(output, overwrite)
+        self.check(output, None, overwrite)
         with explained():
             balanced, operator = self._on(self._read(spark)), Aggregates(**self.aggregates)
             began = time.perf_counter()
@@ -82,15 +106,17 @@ class FileJob:
             loads, written = Observation(), Observation()
             result = balanced.compute(operator, plan=plan, loads=loads)
             result = result.observe(written, F.count(F.lit(1)).alias("keys"))
-            result.write.mode("overwrite" if overwrite else "append").parquet(_uri(output))
+            result.write.mode("overwrite" if overwrite else "append").parquet(
+                spark_address(spark, output)
+            )
             seconds = time.perf_counter() - began
             counts = [int(n) for n in loads.get.values()]
             keys = int(written.get["keys"])
         total = sum(counts)
         return {
-            "input": str(self.path),
+            "input": self.path,
             "format": self.kind,
-            "output": str(output),
+            "output": output,
             "rows": total,
             "keys": keys,
             "partitions": plan.partitions,
@@ -106,8 +132,8 @@ class FileJob:
     def start(
         self,
         spark: SparkSession,
-        output: Path,
-        checkpoint: Path,
+        output: str,
+        checkpoint: str,
         *,
         every: str | None = None,
         files_per_batch: int | None = None,
@@ -119,29 +145,24 @@ class FileJob:
         Parameters:
             output: the directory of the Parquet files; new, unless the checkpoint is of a query that
                 has written there.
-            checkpoint: the directory of the state.
+            checkpoint: where the state is kept.
             every: how often to look for new files; None to process what is there, and end.
             files_per_batch: at most so many new files make a batch.
             on_batch: called with the metrics of each batch.
         """
-        if not self.path.is_dir():
+        if not self.files.is_directory:
             raise InputError(
-                f"--input {str(self.path)!r} is a file; a stream is read from a directory, to which "
+                f"--input {self.path!r} is a file; a stream is read from a directory, to which "
                 "files are added; give the directory, or leave --stream out"
             )
-        check_apart(self.path, output)
-        check_apart(self.path, checkpoint, "--checkpoint")
-        check_apart(output, checkpoint, "--checkpoint", "--output")
-        if not has_batches(checkpoint):
-            # A batch of another query would be taken for this one's, and its rows be left out.
-            check_empty(output, overwrite)
-            if overwrite and output.exists():
-                shutil.rmtree(output)
+        continues = self.check(output, checkpoint, overwrite)
+        if overwrite and not continues:
+            self._clear(output)
         elif overwrite:
             raise InputError(
-                f"--overwrite: the query of the checkpoint {str(checkpoint)!r} continues where it "
-                f"ended, and what it has written to {str(output)!r} belongs to it; to start over, "
-                "delete both, or give others"
+                f"--overwrite: the query of the checkpoint {checkpoint!r} continues where it ended, "
+                f"and what it has written to {output!r} belongs to it; to start over, delete both, or "
+                "give others"
             )
         with explained():
             schema = self._read(spark).schema
@@ -150,8 +171,9 @@ class FileJob:
                 reader = reader.option("header", "true")
             if files_per_batch is not None:
                 reader = reader.option("maxFilesPerTrigger", files_per_batch)
-            result = self._on(reader.load(_uri(self.path))).agg(**self.aggregates)
+            result = self._on(reader.load(spark_address(spark, self.path))).agg(**self.aggregates)
             writer = result.writeStream.option("checkpointLocation", checkpoint)
+            writer.options(**{f"storage.{k}": v for k, v in self.storage_options.items()})
             if on_batch is not None:
                 writer.onBatch(on_batch)
             if every is None:
@@ -162,7 +184,35 @@ class FileJob:
 
     def _read(self, spark: SparkSession) -> DataFrame:
         reader = spark.read.format(self.kind.lower()).options(**_OPTIONS[self.kind])
-        return reader.load(_uri(self.path))
+        return reader.load(spark_address(spark, self.path))
+
+    def _at(self, address: str) -> Storage:
+        if self.spark is None:
+            return storage_at(address, self.storage_options)
+        return storage_for(self.spark, address, self.storage_options)
+
+    def _has_content(self, address: str) -> bool:
+        if is_local(address):
+            folder = local_path(address)
+            return folder.is_dir() and any(folder.iterdir())
+        return bool(self._at(address).list(""))
+
+    def _has_batches(self, checkpoint: str) -> bool:
+        """Whether a query has committed a batch there."""
+        storage = self._at(checkpoint)
+        if is_local(checkpoint):  # there, a directory with other things in it is refused
+            begun = self._has_content(checkpoint)
+        else:
+            begun = bool(storage.under(FOLDER).list(IDENTITY))
+        return begun and bool(Checkpoint.open(storage).batches())
+
+    def _clear(self, address: str) -> None:
+        if is_local(address):
+            if local_path(address).exists():
+                shutil.rmtree(local_path(address))
+        else:
+            storage = self._at(address)
+            storage.delete(*storage.list(""))
 
     def _on(self, rows: DataFrame) -> Keyed:
         return keyed(rows, list(self.key)).balance(
@@ -170,64 +220,15 @@ class FileJob:
         )
 
 
-def input_format(path: Path) -> str:
-    """The format of a file, or of all files of a directory; refused where the content differs."""
-    if not path.exists():
-        raise InputError(f"--input {str(path)!r}: there is no such file or directory")
-    files = [path] if path.is_file() else sorted(_data_files(path))
-    if not files:
-        raise InputError(
-            f"--input {str(path)!r} has no files of rows; put some there ({SUFFIXES}; text also .gz)"
-        )
-    kinds: dict[str, Path] = {}
-    for file in files:
-        kind = format_of(file)
-        if kind is None:
-            raise InputError(
-                f"{str(file)!r}: the name must end in one of {SUFFIXES} (the text formats also with "
-                ".gz), so that it is known how to read it"
-            )
-        kinds.setdefault(kind, file)
-    if len(kinds) > 1:
-        (one, first), (other, second) = list(kinds.items())[:2]
-        raise InputError(
-            f"--input {str(path)!r} has {one} ({first.name}) and {other} ({second.name}) files; keep "
-            "one format to a directory"
-        )
-    (kind,) = kinds
-    for file in files[:_MOST_LOOKED_AT]:
-        _check_head(file, kind)
-    return kind
-
-
-def check_apart(
-    source: Path, target: Path, option: str = "--output", other: str = "--input"
-) -> None:
+def check_apart(source: str, target: str, option: str = "--output", other: str = "--input") -> None:
     """Refuse a target within what is read, or around it: a stream would read what it writes, and
     overwriting the output would delete the input."""
     a, b = _resolved(source), _resolved(target)
-    if a == b or a in b.parents or b in a.parents:
+    if a.startswith(b) or b.startswith(a):
         raise InputError(
-            f"{option} {str(target)!r} and {other} {str(source)!r} lie within one another; give "
-            "separate directories"
+            f"{option} {target!r} and {other} {source!r} lie within one another; give separate "
+            "directories"
         )
-
-
-def check_empty(output: Path, overwrite: bool) -> None:
-    """Refuse an output that is not a directory, or that is not empty."""
-    folder = local_path(output)
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"--output {str(output)!r} is a file; give a directory")
-    if not overwrite and folder.is_dir() and any(folder.iterdir()):
-        raise InputError(
-            f"--output {str(output)!r} is not empty; give another directory, or --overwrite"
-        )
-
-
-def has_batches(checkpoint: Path) -> bool:
-    """Whether a query has committed a batch there."""
-    path = local_path(checkpoint)
-    return path.exists() and any(path.iterdir()) and bool(Checkpoint.open(path).batches())
 
 
 @contextmanager
@@ -259,43 +260,8 @@ def _reason(text: str) -> str:
     return line if len(line) <= 400 else line[:399] + "…"
 
 
-def _data_files(directory: Path) -> Iterator[Path]:
-    """What Spark would read there: not hidden, in the directory itself or in those of partitions."""
-    for entry in os.scandir(directory):
-        if entry.name.startswith(("_", ".")):
-            continue
-        if entry.is_file():
-            yield Path(entry.path)
-        elif "=" in entry.name:
-            yield from _data_files(Path(entry.path))
-
-
-def _check_head(file: Path, kind: str) -> None:
-    import pyarrow as pa
-
-    compression = "gzip" if is_compressed(file) else None
-    try:
-        with pa.input_stream(str(file), compression=compression) as stream:
-            head = bytes(stream.read(HEAD))
-    except PermissionError:
-        raise InputError(f"{str(file)!r} cannot be read: permission denied") from None
-    except (OSError, pa.ArrowException) as error:
-        raise InputError(f"{str(file)!r} cannot be read: {error}") from None
-    if not head:
-        raise InputError(f"{str(file)!r} is empty; it should hold {kind} rows")
-    actual = not_what_it_says(kind, head)
-    if actual is not None:
-        raise InputError(
-            f"{str(file)!r} is not {kind}, as its name says: it looks like {actual}; rename or "
-            "convert it"
-        )
-
-
-def _uri(path: Path) -> str:
-    """For Spark, whose default file system may be another one. Spark takes the name as it is, so no
-    character is escaped."""
-    return f"file://{local_path(path)}"
-
-
-def _resolved(path: Path) -> Path:
-    return local_path(path).resolve()
+def _resolved(address: str) -> str:
+    """So that one lies within the other if it begins with it."""
+    if is_local(address):
+        return f"{local_path(address).resolve()}/".replace("//", "/")
+    return f"{re.sub('^s3[an]:', 's3:', address.rstrip('/'))}/"

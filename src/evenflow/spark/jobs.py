@@ -112,7 +112,14 @@ def start_query(df: DataFrame, job: Job, settings: StreamSettings) -> StreamingQ
         df: the streaming DataFrame.
         settings: where the output goes, and how often.
     """
-    target = Target(settings.path, settings.options, settings.name, df.sparkSession, is_connect(df))
+    target = Target(
+        settings.path,
+        settings.options,
+        settings.name,
+        df.sparkSession,
+        is_connect(df),
+        settings.storage_options,
+    )
     keep, location = settings.keep, _checkpoint_location(df, settings)
     sink = sink_of(settings.format, target)
 
@@ -133,6 +140,7 @@ def start_query(df: DataFrame, job: Job, settings: StreamSettings) -> StreamingQ
         on_batch=settings.on_batch,
         keep=keep,
         lease_seconds=settings.lease_seconds,
+        storage_options=settings.storage_options,
     )
 
 

@@ -17,13 +17,13 @@ from uuid import uuid4
 from evenflow.model import InputError
 from evenflow.spark.query import reason_of
 from evenflow.state.errors import explained
+from evenflow.state.store_check import PROBES
 from evenflow.storage import Storage
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _LOG = logging.getLogger("evenflow.preflight")
-_FOLDER = "preflight"  # of a storage, for the time of the check
 _YOUNG = 30.0  # seconds in which executors of a new session may still be on their way
 _STEADY = 1.0  # seconds without a new executor, after which a new session is taken to be complete
 _ROUNDS = 3  # of tasks, while executors are left that got none
@@ -86,7 +86,7 @@ def preflight(spark: SparkSession, storages: Sequence[Storage] = ()) -> list[Exe
         return []
     storages = list(dict.fromkeys(storages))
     token = uuid4().hex
-    folders = [storage.under(_FOLDER) for storage in storages]
+    folders = [storage.under(PROBES) for storage in storages]
     try:
         for folder in folders:
             with explained("write", folder.where(f"{token}-driver")):
@@ -103,28 +103,6 @@ def preflight(spark: SparkSession, storages: Sequence[Storage] = ()) -> list[Exe
     for executor in executors:
         _LOG.info("%s: %s", executor, executor.versions_text())
     return executors
-
-
-def try_store(storage: Storage) -> None:
-    """Write, read, create and delete an object from this process, as a commit does.
-
-    Guarantee: what a store refuses comes as one sentence; nothing stays there.
-    """
-    folder, name = storage.under(_FOLDER), uuid4().hex
-    try:
-        with explained("write", folder.where(name)):
-            folder.put(name, [b"put"])
-            again = folder.create(name, b"create")
-        if again:
-            raise InputError(
-                f"{storage.where()} overwrites objects that are to be created only if they are not "
-                "there; use a store that has conditional writes"
-            )
-        with explained("read", folder.where(name)):
-            folder.read(name)
-    finally:
-        with suppress(OSError):
-            folder.delete(name)
 
 
 def own_versions() -> dict[str, str]:

@@ -45,9 +45,10 @@ class ProgressLog:
         """Delete what a killed driver has left half written.
 
         Spark ignores such files, but for one case: before the first batch it refuses to start unless
-        the logs are empty, whatever lies in them.
+        the logs are empty, whatever lies in them. On local disks and on stores alike, it writes
+        `.N.UUID.tmp` and renames that.
         """
         for log in ("offsets/.", "commits/."):
-            with explained("delete", self.storage.where(log)):
-                names = [*self.storage.list(log), *self.storage.unfinished(log)]
-                self.storage.delete(*(name for name in names if ".tmp" in name))
+            with explained("clean up", self.storage.where(log)):
+                names = {*self.storage.list(log), *self.storage.unfinished(log)}
+                self.storage.delete(*sorted(name for name in names if ".tmp" in name))

@@ -5,19 +5,21 @@ from __future__ import annotations
 import re
 import threading
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from evenflow.model import EvenflowError
 from evenflow.model.validation import check_not_negative, check_whole
-from evenflow.spark.batch_metrics import metrics_frame, read_metrics
+from evenflow.spark.batch_metrics import metrics_frame
 from evenflow.spark.stopping import BatchGate
+from evenflow.state.journal import request_partitions
+from evenflow.state.metrics import read_metrics
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.listener import StreamingQueryProgress
     from pyspark.sql.streaming.query import StreamingQuery as SparkStreamingQuery
 
+    from evenflow.state.checkpoint import Checkpoint
     from evenflow.state.lease import Lease
 
 _ERROR = re.compile(r"(Caused by: )?[\w.$]+(Error|Exception): .")  # not a line of a Java stack
@@ -44,7 +46,7 @@ class StreamingQuery:
     Parameters:
         spark_query: Spark's own.
         spark: the session that it was started from.
-        checkpoint: the checkpoint location.
+        checkpoint: of the query.
         lease: keeps other drivers away from the checkpoint; released when the query has ended.
         partitions: how many it was started with.
         gate: lets batches begin; None where they run in another process (Spark Connect).
@@ -54,14 +56,15 @@ class StreamingQuery:
         self,
         spark_query: SparkStreamingQuery,
         spark: SparkSession,
-        checkpoint: str,
+        checkpoint: Checkpoint,
         lease: Lease,
         partitions: int,
         gate: BatchGate | None = None,
     ) -> None:
         self.spark_query = spark_query  #: Spark's own handle, for all that is not here
-        self.checkpoint = checkpoint
+        self.checkpoint = checkpoint.location  #: the checkpoint location
         self.partitions = partitions  #: as many as it was started with
+        self._storage = checkpoint.storage
         self._spark, self._lease, self._gate = spark, lease, gate
 
     @property
@@ -164,16 +167,12 @@ class StreamingQuery:
         State follows the keys; only keys that must move do, except under the scheme "key". The number
         stays after a restart, unless the query is then started with another one than this time.
         """
-        from evenflow.state.checkpoint import Checkpoint
-        from evenflow.state.journal import request_partitions
-
         check_whole("partitions", partitions, least=1)
-        storage = Checkpoint.open(self.checkpoint).storage
-        request_partitions(storage, partitions, self.partitions)
+        request_partitions(self._storage, partitions, self.partitions)
 
     def metrics(self) -> list[dict[str, Any]]:
         """The metrics of every batch so far, as `evenflow.read_metrics` describes them."""
-        return read_metrics(Path(self.checkpoint))
+        return read_metrics(self._storage)
 
     def metricsDF(self) -> DataFrame:
         """The metrics of every batch so far as a DataFrame, one row per batch."""

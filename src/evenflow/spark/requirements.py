@@ -8,7 +8,7 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from evenflow.model import EvenflowError, InputError
 from evenflow.spark.java import find_java
-from evenflow.spark.preflight import preflight, try_store
+from evenflow.spark.locations import storage_for
+from evenflow.spark.preflight import preflight
 from evenflow.spark.session import check_session, check_version, running_session
-from evenflow.storage import storage_at
+from evenflow.state.store_check import check_store
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -63,12 +64,17 @@ def usable(checks: list[Check]) -> bool:
     return all(check.verdict != "problem" for check in checks)
 
 
-def examine(master: str | None = None, location: str | None = None) -> Iterator[Check]:
+def examine(
+    master: str | None = None,
+    location: str | None = None,
+    storage_options: Mapping[str, str] | None = None,
+) -> Iterator[Check]:
     """Every check, as it is finished; the last ones start Spark and run small jobs on it.
 
     Parameters:
         master: of the cluster to check; None for Spark on this machine.
         location: a checkpoint location that the driver and all executors are to reach.
+        storage_options: for its store, as in `storage_for`.
     """
     yield python_version()
     yield from packages()
@@ -78,7 +84,7 @@ def examine(master: str | None = None, location: str | None = None) -> Iterator[
     yield temporary_space()
     yield memory()
     yield cores()
-    yield from spark_checks(master, location)
+    yield from spark_checks(master, location, storage_options)
 
 
 def python_version() -> Check:
@@ -228,7 +234,11 @@ def cores() -> Check:
     return Check("cores", "ok", str(n))
 
 
-def spark_checks(master: str | None = None, location: str | None = None) -> Iterator[Check]:
+def spark_checks(
+    master: str | None = None,
+    location: str | None = None,
+    storage_options: Mapping[str, str] | None = None,
+) -> Iterator[Check]:
     """Starts Spark, and looks at what its tasks do, at the store and at every executor.
 
     A session that is running in this process is the one that is looked at.
@@ -240,7 +250,7 @@ def spark_checks(master: str | None = None, location: str | None = None) -> Iter
             check_session(spark)
             # First, because what it says about an executor is clearer than what a job would say.
             checking = "executors"
-            storages = [] if location is None else [storage_at(location)]
+            storages = [storage_for(spark, location, storage_options)] if location else []
             executors = preflight(spark, storages)
             yield spark_job(spark)
             for executor in executors:
@@ -248,7 +258,7 @@ def spark_checks(master: str | None = None, location: str | None = None) -> Iter
                 yield Check(f"executor on {executor.host}", "ok", found)
             checking = "checkpoint location"
             for storage in storages:
-                try_store(storage)
+                check_store(storage)
                 seen = f", seen by {len(executors)} executors" if executors else ""
                 yield Check(checking, "ok", f"{storage.where()}{seen}")
     except metadata.PackageNotFoundError:

@@ -13,6 +13,7 @@ from uuid import uuid4
 
 from evenflow.engine.output import Output, Sink, Tables
 from evenflow.model import InputError
+from evenflow.spark.locations import spark_address
 from evenflow.storage import Storage
 from evenflow.storage.addresses import local_path, storage_at
 from evenflow.storage.durable import sync_directory
@@ -172,7 +173,8 @@ def output_frame(output: Output, spark: SparkSession) -> DataFrame:
     schema = from_arrow_schema(output.schema)
     if not output.files:
         return spark.createDataFrame([], schema)
-    return spark.read.schema(schema).parquet(*(output.storage.where(name) for name in output.files))
+    files = (spark_address(spark, output.storage.where(name)) for name in output.files)
+    return spark.read.schema(schema).parquet(*files)
 
 
 @dataclass(frozen=True)
@@ -185,13 +187,15 @@ class Target:
         name: of the query.
         spark: the session.
         connect: whether it is one of Spark Connect.
+        storage_options: of the writer, for the store of the output.
     """
 
     path: str | None
-    options: Mapping[str, str]
+    options: Mapping[str, str] = field(repr=False)  # credentials may be among them
     name: str | None
     spark: SparkSession
     connect: bool = False
+    storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
 def _parquet(target: Target) -> ParquetSink:

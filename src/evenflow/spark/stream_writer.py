@@ -32,7 +32,7 @@ class StreamSettings:
         format: the name of a format, or a sink; None for Spark's default, Parquet.
         path: where the output goes, for formats that write files.
         mode: the output mode, "update" or "append".
-        options: of the writer, by their names in lower case.
+        options: of the writer, by their names in lower case; credentials may be among them.
         every: how often a batch begins ("5 seconds"); None for as soon as the one before is done.
         available_now: process what is there, and end.
         name: of the query.
@@ -42,7 +42,7 @@ class StreamSettings:
     format: str | Sink | None = None
     path: str | None = None
     mode: str = UPDATE
-    options: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, str] = field(default_factory=dict, repr=False)
     every: str | None = None
     available_now: bool = False
     name: str | None = None
@@ -58,6 +58,15 @@ class StreamSettings:
         """How long the driver must not be heard of for another one to take over."""
         return self._whole("leaseSeconds", int(SECONDS))
 
+    @property
+    def storage_options(self) -> dict[str, str]:
+        """The options of the store, without their prefix."""
+        return {
+            name.removeprefix(_STORE): value
+            for name, value in self.options.items()
+            if name.startswith(_STORE)
+        }
+
     def _whole(self, name: str, default: int) -> int:
         text = self.options.get(name.lower(), str(default))
         if not text.isdecimal() or int(text) < 1:
@@ -69,6 +78,7 @@ Start = Callable[[StreamSettings], "StreamingQuery"]
 
 # Options under the names that people type; those of formats are in sinks.py.
 _OPTIONS = ("checkpointLocation", "path", "keepVersions", "leaseSeconds")
+_STORE = "storage."  # before the options of the store, as "kafka." is before those of Kafka
 
 
 class StreamWriter:
@@ -125,21 +135,27 @@ class StreamWriter:
         """Set an option.
 
         Parameters:
-            key: "checkpointLocation", the directory of state, plans and Spark's own progress: a query
-                that finds one continues where it ended; "path", as in `start`; "keepVersions", how
-                many old versions of the state to keep (10); "leaseSeconds", how long a driver must
-                not be heard of for another machine to take over (30); for the format "console",
-                "numRows" (20).
+            key: "checkpointLocation", where state, plans and Spark's own progress are kept, a path or
+                the URI of a store: a query that finds them continues where it ended; "path", as in
+                `start`; "keepVersions", how many old versions of the state to keep (10);
+                "leaseSeconds", how long a driver must not be heard of for another machine to take
+                over (30); for the format "console", "numRows" (20). "storage.NAME", such as
+                "storage.region" or "storage.access_key_id", for the store of checkpoint and output,
+                where neither the session's Hadoop configuration nor the environment has it.
             value: None leaves it as it is.
         """
         from evenflow.spark.sinks import FORMAT_OPTIONS
 
         known = {name.lower(): name for name in (*_OPTIONS, *FORMAT_OPTIONS)}
-        if not isinstance(key, str) or key.lower() not in known:
+        of_store = (
+            isinstance(key, str) and len(key) > len(_STORE) and key.lower().startswith(_STORE)
+        )
+        if not of_store and (not isinstance(key, str) or key.lower() not in known):
             near = difflib.get_close_matches(str(key).lower(), known, 1)
             hint = f"did you mean {known[near[0]]!r}? " if near else ""
             raise InputError(
-                f"there is no option {key!r}; {hint}There are {', '.join(known.values())}"
+                f"there is no option {key!r}; {hint}There are {', '.join(known.values())}, and "
+                f"{_STORE}NAME for settings of the store"
             )
         if value is None:
             return self

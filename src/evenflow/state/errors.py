@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from evenflow.model.errors import EvenflowError, InputError
+from evenflow.storage.store_errors import Problem, StoreError
 
 
 class CheckpointError(EvenflowError, RuntimeError):
@@ -34,6 +35,23 @@ class OtherFormat(InputError):
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _FORBIDDEN = {errno.EROFS, errno.EACCES, errno.EPERM}
+_KEYS = (
+    "give them as storage_options, in Spark's Hadoop configuration (fs.s3a.access.key, …) or in the "
+    "environment"
+)
+_STORE_REMEDIES = {
+    Problem.BUCKET: "create the bucket, or give a location in one that exists",
+    Problem.CREDENTIALS: f"check them, or {_KEYS}",
+    Problem.NO_CREDENTIALS: _KEYS,
+    Problem.RIGHTS: "let them read, write, list and delete there, or choose another location",
+    Problem.REGION: "give the bucket's region, as storage_options or in the environment",
+    Problem.HOST: "check the address of the store and the name service",
+    Problem.NETWORK: "check the address of the store and the network, then start the query again",
+    Problem.TIMEOUT: "check the network and the store, then start the query again",
+    Problem.CONDITIONAL: "use a store that has conditional writes (If-None-Match)",
+    Problem.BUSY: "start the query again once the store has recovered",
+    Problem.OTHER: "check the store, then start the query again",
+}
 
 
 @contextmanager
@@ -47,7 +65,9 @@ def explained(doing: str, where: object) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno in _FULL:
+        if isinstance(error, StoreError):
+            remedy = _STORE_REMEDIES[error.problem]
+        elif error.errno in _FULL:
             remedy = "make room there (or raise the quota) and start the query again"
         elif error.errno in _FORBIDDEN:
             remedy = "let this user write there, or choose another checkpoint, and start again"

@@ -179,7 +179,7 @@ def _check_taken_over(
         raise damaged(storage.where(name), f"{lost} of its rows belong to another owner")
 
 
-def contents(path: str | os.PathLike[str]) -> dict[str, Any]:
+def contents(path: str | os.PathLike[str] | Storage) -> dict[str, Any]:
     """What is in a checkpoint, as plain JSON.
 
     `keys` counts distinct fingerprints, which is the number of keys unless two of them collide;

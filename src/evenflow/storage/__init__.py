@@ -2,8 +2,21 @@
 
 from evenflow.storage.addresses import local_path, storage_at
 from evenflow.storage.concurrent import together
+from evenflow.storage.hadoop import options_for, options_from_hadoop, spark_address
 from evenflow.storage.memory import MemoryStorage
+from evenflow.storage.object_store import ObjectStorage
 from evenflow.storage.posix import PosixStorage
 from evenflow.storage.protocol import Storage
 
-__all__ = ["MemoryStorage", "PosixStorage", "Storage", "local_path", "storage_at", "together"]
+__all__ = [
+    "MemoryStorage",
+    "ObjectStorage",
+    "PosixStorage",
+    "Storage",
+    "local_path",
+    "options_for",
+    "options_from_hadoop",
+    "spark_address",
+    "storage_at",
+    "together",
+]
