@@ -25,6 +25,7 @@ class Batch(NamedTuple):
         arriving: keys whose owner changes now, with or without rows.
         superseded: the epoch that `epoch` replaces, because all of its moves are made.
         count_keys: whether tasks report what each key has cost.
+        attempt: of the batch; a report of an earlier one, maybe under another plan, is not read.
     """
 
     number: int
@@ -37,6 +38,7 @@ class Batch(NamedTuple):
     arriving: tuple[int, ...] = ()
     superseded: int | None = None
     count_keys: bool = False
+    attempt: int = 0
 
     def owners_after(self) -> dict[int, Owners]:
         """Epoch → owners once this batch is done."""
@@ -56,4 +58,4 @@ class Batch(NamedTuple):
 
     def report_of(self, partition: int) -> str:
         """Where a task reports that cannot do so among its rows."""
-        return self.staged(f"work-{partition:05d}.json")
+        return self.staged(f"work-{self.attempt}-{partition:05d}.json")

@@ -19,6 +19,7 @@ from evenflow.engine.loop import Loop, Metrics
 from evenflow.engine.output import Sink, Tables
 from evenflow.engine.program import KeyedProgram, Stages
 from evenflow.state.checkpoint import Checkpoint
+from evenflow.state.leftovers import drop_uncommitted
 from evenflow.storage import Storage
 
 _ROWS = 1 << 14  # of a record batch
@@ -119,6 +120,7 @@ def run_stream(
     lease = checkpoint.acquire()
     program = KeyedProgram(job, sink or Tables(), InProcess(sources))
     try:
+        drop_uncommitted(checkpoint)
         for number, rows in enumerate(batches, first):
             done: list[Metrics] = []
             Loop(program, checkpoint, done.append)(rows, number)

@@ -24,7 +24,7 @@ from evenflow.model.owners import Owners
 from evenflow.planning.controller import Controller, Decision, Replanning
 from evenflow.state.checkpoint import Checkpoint
 from evenflow.state.expiry import unexpired
-from evenflow.state.journal import fixed_plan, requested_partitions
+from evenflow.state.journal import fixed_plan, requested_partitions, withdraw_plan
 from evenflow.state.manifest import Manifest
 from evenflow.state.segments import Segment
 from evenflow.state.source import Source
@@ -106,7 +106,12 @@ class KeyedProgram:
         plan, scheme, context = self._begin(checkpoint, last, batch)
         steps.done("plan")
         stages = Stages.of(self.job, plan, batch, context)
-        reports = Reports.read(self._reports(rows, stages))
+        try:
+            reports = Reports.read(self._reports(rows, stages))
+        except Exception:
+            checkpoint.confirm()
+            withdraw_plan(checkpoint.storage, batch)
+            raise
         steps.done("tasks")
         files = [r["output"] for r in reports.state if r["output"]]
         names = [file["file"] for file in files]
@@ -167,6 +172,7 @@ class KeyedProgram:
             owners=owners_of(last, plan),
             epoch=plan.epoch,
             watermarks=Watermarks() if last is None else Watermarks.after(last.event_time),
+            attempt=checkpoint.fence,
             **moves_of(last, plan),
         )
         return plan, scheme_of(self.job, plan), context

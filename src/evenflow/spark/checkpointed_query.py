@@ -20,6 +20,7 @@ from evenflow.spark.session import check_session
 from evenflow.spark.stopping import BatchGate, stoppable
 from evenflow.state.checkpoint import Checkpoint
 from evenflow.state.lease import SECONDS
+from evenflow.state.leftovers import drop_uncommitted
 from evenflow.state.store_check import check_store
 
 if TYPE_CHECKING:
@@ -84,6 +85,7 @@ def start_checkpointed(
             )
         progress = ProgressLog(storage.under(PROGRESS))
         progress.drop_unfinished()
+        drop_uncommitted(checkpoint)
         loop = Loop(program(checkpoint), checkpoint, on_batch, keep, progress)
         started: list[SparkStreamingQuery] = []
         gate = None if is_connect(df) else BatchGate()

@@ -183,6 +183,11 @@ class Checkpoint:
         self._fence, self._lease, self._newest = lease.fence, lease, (place, takeover)
         return lease
 
+    @property
+    def fence(self) -> int:
+        """The number of the driver that has acquired it; 0 without a lease."""
+        return self._fence or 0
+
     def confirm(self) -> None:
         """Raise `LostLease` if this driver has been taken over; nothing happens without a lease."""
         if self._lease is not None:

@@ -27,12 +27,26 @@ def fixed_plan(storage: Storage, batch: int, wanted: Plan) -> Plan:
         batch: its number.
         wanted: what to write down if nothing is.
     """
-    name = f"{PLANS}{batch:010d}.json"
+    name = _plan_name(batch)
     with explained("write", storage.where(name)):
         ours = storage.create(name, seal(wanted.to_dict()))
     if ours:
         return wanted
     return Plan.from_dict(unseal(content_of(storage, name), storage.where(name)))
+
+
+def withdraw_plan(storage: Storage, batch: int) -> None:
+    """Forget the plan of a batch whose tasks have failed and of which nothing was delivered.
+
+    The next try may plan it again, with more partitions where the batch was too large for a task.
+    """
+    name = _plan_name(batch)
+    with explained("delete", storage.where(name)):
+        storage.delete(name)
+
+
+def _plan_name(batch: int) -> str:
+    return f"{PLANS}{batch:010d}.json"
 
 
 def forget_plans(storage: Storage, batch: int) -> None:
