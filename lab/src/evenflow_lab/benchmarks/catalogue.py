@@ -55,6 +55,9 @@ BENCHMARKS = {
     "spark": Benchmark(
         "spark.benchmark", "The engine beside Spark alone; fixed costs; throughput."
     ),
+    "storage": Benchmark(
+        "storage", "A batch on an object store: requests, and time at 20 ms each."
+    ),
     "stationary": Benchmark("stationary", "Do keys stay where they are while the load is steady?"),
     "tpch-q5": Benchmark("tpch_q5", "Throughput of the continuous TPC-H Q5 by θmax."),
     "kills": Benchmark("kills", "A query whose driver is killed over and over: exactly once?"),
