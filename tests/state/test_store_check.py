@@ -108,5 +108,5 @@ def test_nothing_stays_where_all_is_well(tmp_path, s3_server):
 def test_another_bucket_than_there_is_is_refused_by_a_real_server(s3_server):
     place = s3_server.endpoint
     options = tuple(sorted(place.storage_options.items()))
-    with pytest.raises(EvenflowError, match="there is no such bucket .*create the bucket"):
+    with pytest.raises(EvenflowError, match=r"there is no such bucket .*create the bucket"):
         check_store(ObjectStorage("s3://no-such-bucket/ckpt", options, patience=1.0))

@@ -52,8 +52,18 @@ class Driver:
         """SIGKILL: the Python driver alone, or its JVM and its Python workers, too."""
         self.process.kill()
         for pid in self.family() if everybody else []:
-            _kill(pid)
+            _signal(pid, signal.SIGKILL)
         self.process.wait()
+
+    def pause(self) -> None:
+        """SIGSTOP to all of them, as for a machine that is paused."""
+        for pid in self.family():
+            _signal(pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let them go on."""
+        for pid in self.family():
+            _signal(pid, signal.SIGCONT)
 
     def family(self) -> list[int]:
         """The driver, its JVMs and their Python workers: all that have inherited its mark. Unlike the
@@ -92,9 +102,9 @@ def names_in(directory: Path) -> set[str]:
         return set()
 
 
-def _kill(pid: int) -> None:
+def _signal(pid: int, number: int) -> None:
     with suppress(ProcessLookupError):
-        os.kill(pid, signal.SIGKILL)
+        os.kill(pid, number)
 
 
 def _processes() -> Iterable[int]:
