@@ -18,12 +18,12 @@ from evenflow.model import InputError
 from evenflow.spark.query import reason_of
 from evenflow.state.errors import explained
 from evenflow.storage import Storage
+from evenflow.storage.check import PROBES, check_store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _LOG = logging.getLogger("evenflow.preflight")
-_FOLDER = "preflight"  # of a storage, for the time of the check
 _YOUNG = 30.0  # seconds in which executors of a new session may still be on their way
 _STEADY = 1.0  # seconds without a new executor, after which a new session is taken to be complete
 _ROUNDS = 3  # of tasks, while executors are left that got none
@@ -73,7 +73,7 @@ def preflight(spark: SparkSession, storages: Sequence[Storage] = ()) -> list[Exe
     Guarantee: an executor that cannot do the work of a batch is refused with an `InputError` that names
     its host and the remedy: another version of Python, evenflow or Arrow than this process has, a
     storage that it cannot read or write, or one that is another place there than here. Executors that
-    come later are not checked. In local mode, with everything in one process, nothing is run.
+    come later are not checked. In local mode, with everything in one process, only remote stores are.
 
     Parameters:
         spark: a session, classic or Connect.
@@ -81,12 +81,15 @@ def preflight(spark: SparkSession, storages: Sequence[Storage] = ()) -> list[Exe
 
     Returns: what each executor said; empty in local mode.
     """
+    storages = list(dict.fromkeys(storages))
+    for storage in storages:
+        if storage.concurrency > 1:  # a remote one, which can be wrong in more ways than a disk
+            try_store(storage)
     context = _context(spark)
     if context is not None and _ONE_PROCESS.match(str(context.master)):
         return []
-    storages = list(dict.fromkeys(storages))
     token = uuid4().hex
-    folders = [storage.under(_FOLDER) for storage in storages]
+    folders = [storage.under(PROBES) for storage in storages]
     try:
         for folder in folders:
             with explained("write", folder.where(f"{token}-driver")):
@@ -106,25 +109,12 @@ def preflight(spark: SparkSession, storages: Sequence[Storage] = ()) -> list[Exe
 
 
 def try_store(storage: Storage) -> None:
-    """Write, read, create and delete an object from this process, as a commit does.
+    """Write, create, read and delete an object from this process, as a commit does.
 
     Guarantee: what a store refuses comes as one sentence; nothing stays there.
     """
-    folder, name = storage.under(_FOLDER), uuid4().hex
-    try:
-        with explained("write", folder.where(name)):
-            folder.put(name, [b"put"])
-            again = folder.create(name, b"create")
-        if again:
-            raise InputError(
-                f"{storage.where()} overwrites objects that are to be created only if they are not "
-                "there; use a store that has conditional writes"
-            )
-        with explained("read", folder.where(name)):
-            folder.read(name)
-    finally:
-        with suppress(OSError):
-            folder.delete(name)
+    with explained("use", storage.where()):
+        check_store(storage)
 
 
 def own_versions() -> dict[str, str]:
