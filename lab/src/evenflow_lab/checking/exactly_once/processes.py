@@ -85,13 +85,19 @@ class Driver:
         return [pid for pid in self.family() if name in _read_proc(pid, "cmdline")]
 
 
-def wait_for(what: Callable[[], bool], driver: Driver, seconds: float = 300) -> bool:
-    """Watch closely until something is so; False if the driver ends, or time runs out, before."""
+def wait_for(
+    what: Callable[[], bool], driver: Driver, seconds: float = 300, every: float = 0.0005
+) -> bool:
+    """Watch until something is so; False if the driver ends, or time runs out, before.
+
+    Parameters:
+        every: so many seconds; longer where looking is a request to a store.
+    """
     end = time.monotonic() + seconds
     while driver.running and time.monotonic() < end:
         if what():
             return True
-        time.sleep(0.0005)
+        time.sleep(every)
     return False
 
 
