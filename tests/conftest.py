@@ -86,6 +86,24 @@ def on_cluster(cluster, tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
+def on_cluster_with_s3(cluster, s3_server, tmp_path_factory):
+    """Runs a script with `spark`, a session on the cluster whose default file system is the bucket of
+    `place`, an S3 server: executors and driver share nothing but that; gives what it printed."""
+    place = s3_server.endpoint
+    settings = {**SETTINGS, **s3_settings(place), "spark.hadoop.fs.defaultFS": place.s3a("")}
+    preamble = CLUSTER_PREAMBLE.format(url=cluster.url, settings=settings)
+    preamble += f"from evenflow_lab.checking.s3_endpoint import S3Endpoint\nplace = {place!r}\n"
+    return _scripts(tmp_path_factory, "cluster-s3", preamble)
+
+
+def s3_settings(place):
+    """Spark's settings for `s3a://`."""
+    from evenflow_lab.checking.store_jars import s3a_jars
+
+    return {**place.spark_settings, "spark.jars": ",".join(map(str, s3a_jars()))}
+
+
+@pytest.fixture(scope="session")
 def broker():
     """The one Kafka broker of all tests, started when the first of them asks; topics are their own.
 

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from evenflow.spark.keyed import Keyed, keyed
     from evenflow.spark.query import QueryFailed, StreamingQuery
     from evenflow.spark.result import BalancedDataFrame
+    from evenflow.spark.sinks.parquet import read_output
     from evenflow.spark.stream_writer import StreamWriter
 
 __version__ = "0.2.0"
@@ -65,6 +66,7 @@ __all__ = [
     "min",
     "quantiles",
     "read_metrics",
+    "read_output",
     "sum",
     "top_k",
 ]
@@ -84,6 +86,7 @@ _NAMES = {
     "StreamingQuery": "evenflow.spark.query",
     "StreamWriter": "evenflow.spark.stream_writer",
     "read_metrics": "evenflow.spark.batch_metrics",
+    "read_output": "evenflow.spark.sinks.parquet",
     **dict.fromkeys(
         (
             "Operator",

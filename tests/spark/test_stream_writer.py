@@ -30,7 +30,8 @@ def test_a_writer_has_the_methods_of_sparks_own():
         )
     )
     assert (settings.format, settings.mode, settings.name) == ("console", "append", "q")
-    assert settings.options == {"checkpointlocation": "c", "numrows": "5", "keepversions": "3"}
+    assert settings.options == {"checkpointlocation": "c", "keepversions": "3"}
+    assert settings.format_options == {"numRows": "5"}
     assert (settings.every, settings.available_now, settings.keep) == ("5 seconds", False, 3)
     for now in ({"availableNow": True}, {"once": True}):
         assert settings_of(lambda writer, now=now: writer.trigger(**now)).available_now
@@ -48,11 +49,14 @@ def test_start_takes_what_sparks_own_takes():
 @pytest.mark.parametrize(
     ("configure", "message"),
     [
-        (lambda w: w.format("delta"), "There are 'parquet', 'memory', 'console', 'noop'"),
-        (lambda w: w.format("parket"), "did you mean 'parquet'"),
+        (lambda w: w.format(" "), "empty"),
         (lambda w: w.outputMode("complete"), "every key ever seen"),
         (lambda w: w.outputMode("both"), '"update" or "append"'),
-        (lambda w: w.option("checkpoint", "c"), "did you mean 'checkpointLocation'"),
+        (lambda w: w.option("", "c"), "a name and a value"),
+        (lambda w: w.partitionBy(), "names of columns"),
+        (lambda w: w.partitionBy(["page", 3]), "names of columns"),
+        (lambda w: w.foreach(3), "function of a row"),
+        (lambda w: w.toTable(""), "name of a table"),
         (lambda w: w.trigger(), "one of"),
         (lambda w: w.trigger(processingTime="1 second", availableNow=True), "one of"),
         (lambda w: w.trigger(continuous="1 second"), "not available"),

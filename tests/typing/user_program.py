@@ -83,6 +83,12 @@ def stream(spark: SparkSession, clicks: DataFrame) -> DataFrame:
     print(query.name, query.id, query.runId, query.status["message"], query.lastProgress)
     print([progress.batchId for progress in query.recentProgress])
     print(query.metrics()[-1]["max_over_average"], ef.read_metrics("ckpt")[0]["rows"])
+    print(ef.read_output(spark, "hits").where("batch > 3").count())
+    tables = result.writeStream.partitionBy("page").options(mergeSchema=True)
+    with tables.toTable("lake.web.hits", "iceberg", checkpointLocation="ckpt") as table:
+        table.processAllAvailable()
+    rows = result.writeStream.foreach(print).option("checkpointLocation", "ckpt")
+    rows.start(partitionBy=["page"]).stop()
     return query.metricsDF()
 
 

@@ -14,6 +14,7 @@ from evenflow.model import InputError
 from evenflow.model.validation import check_whole
 from evenflow.spark.columns import is_connect
 from evenflow.spark.locations import spark_address, storage_for
+from evenflow.spark.preflight import try_store
 from evenflow.spark.progress_log import PROGRESS, ProgressLog
 from evenflow.spark.query import StreamingQuery
 from evenflow.spark.session import check_session
@@ -21,7 +22,6 @@ from evenflow.spark.stopping import BatchGate, stoppable
 from evenflow.state.checkpoint import Checkpoint
 from evenflow.state.lease import SECONDS
 from evenflow.state.leftovers import drop_uncommitted
-from evenflow.state.store_check import check_store
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -73,7 +73,7 @@ def start_checkpointed(
     check_session(df.sparkSession)
     storage = storage_for(df.sparkSession, location, storage_options)
     if storage.concurrency > 1:  # a local disk has nothing to hide, and Spark's log says more
-        check_store(storage)
+        try_store(storage)
     checkpoint = Checkpoint.open(storage, identity)
     lease = checkpoint.acquire(lease_seconds)
     try:

@@ -13,6 +13,7 @@ from evenflow.operators.functions import ComputedColumn
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 
 def quoted(name: str) -> str:
@@ -117,6 +118,18 @@ def arrow_schema(df: DataFrame) -> pa.Schema:
     from pyspark.sql.pandas.types import to_arrow_schema
 
     return to_arrow_schema(df.schema, timezone="UTC")
+
+
+def spark_schema(schema: pa.Schema) -> StructType:
+    """The schema, as Spark has it. Timestamps without a zone are `TimestampNTZType`.
+
+    Example:
+        >>> spark_schema(pa.schema({"at": pa.timestamp("us")})).simpleString()
+        'struct<at:timestamp_ntz>'
+    """
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    return from_arrow_schema(schema, prefer_timestamp_ntz=True)  # not the default in Spark 4.1
 
 
 def is_connect(of: DataFrame | SparkSession) -> bool:

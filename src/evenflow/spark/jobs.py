@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import tempfile
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
@@ -15,11 +16,12 @@ from evenflow.engine.work import Work
 from evenflow.grouping.protocol import GroupingScheme
 from evenflow.model import InputError, Plan
 from evenflow.spark.checkpointed_query import start_checkpointed
-from evenflow.spark.columns import is_connect
+from evenflow.spark.columns import is_connect, spark_schema
 from evenflow.spark.execution import OnSpark, frame_of
 from evenflow.spark.preflight import preflight
 from evenflow.spark.query import StreamingQuery
-from evenflow.spark.sinks import FORGETFUL, Target, sink_of
+from evenflow.spark.sinks import Target
+from evenflow.spark.sinks.finding import is_temporary, sink_of
 from evenflow.spark.stream_writer import StreamSettings
 from evenflow.state.checkpoint import Checkpoint
 
@@ -113,13 +115,23 @@ def start_query(df: DataFrame, job: Job, settings: StreamSettings) -> StreamingQ
         settings: where the output goes, and how often.
     """
     target = Target(
-        settings.path,
-        settings.options,
-        settings.name,
-        df.sparkSession,
-        is_connect(df),
-        settings.storage_options,
+        format="",
+        schema=spark_schema(job.output_schema()),
+        spark=df.sparkSession,
+        path=settings.path,
+        table=settings.table,
+        options=settings.format_options,
+        partition_by=settings.partition_by,
+        name=settings.name,
+        connect=is_connect(df),
+        storage_options=settings.storage_options,
     )
+    for column in settings.partition_by:
+        if column not in target.schema.names:
+            raise InputError(
+                f"partitionBy: the output has no column {column!r}; there are "
+                f"{', '.join(target.schema.names)}"
+            )
     keep, location = settings.keep, _checkpoint_location(df, settings)
     sink = sink_of(settings.format, target)
 
@@ -153,11 +165,12 @@ def _checkpoint_location(df: DataFrame, settings: StreamSettings) -> str:
     common = df.sparkSession.conf.get(_LOCATION, None)
     if common and settings.name is not None:
         return f"{common.rstrip('/')}/{settings.name}"
-    if settings.format in FORGETFUL:
+    if settings.table is None and is_temporary(settings.format):
         return tempfile.mkdtemp(prefix="evenflow-checkpoint-")
+    near = difflib.get_close_matches("checkpointlocation", settings.format_options, 1)
     raise InputError(
         'a checkpoint location is needed, where state is kept; add .option("checkpointLocation", '
-        '"path/to/checkpoint")'
+        '"path/to/checkpoint")' + "".join(f" in place of {name!r}" for name in near)
     )
 
 

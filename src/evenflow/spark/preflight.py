@@ -17,8 +17,8 @@ from uuid import uuid4
 from evenflow.model import InputError
 from evenflow.spark.query import reason_of
 from evenflow.state.errors import explained
-from evenflow.state.store_check import PROBES
 from evenflow.storage import Storage
+from evenflow.storage.check import PROBES, check_store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -73,7 +73,7 @@ def preflight(spark: SparkSession, storages: Sequence[Storage] = ()) -> list[Exe
     Guarantee: an executor that cannot do the work of a batch is refused with an `InputError` that names
     its host and the remedy: another version of Python, evenflow or Arrow than this process has, a
     storage that it cannot read or write, or one that is another place there than here. Executors that
-    come later are not checked. In local mode, with everything in one process, nothing is run.
+    come later are not checked. In local mode, with everything in one process, only remote stores are.
 
     Parameters:
         spark: a session, classic or Connect.
@@ -81,10 +81,13 @@ def preflight(spark: SparkSession, storages: Sequence[Storage] = ()) -> list[Exe
 
     Returns: what each executor said; empty in local mode.
     """
+    storages = list(dict.fromkeys(storages))
+    for storage in storages:
+        if storage.concurrency > 1:  # a remote one, which can be wrong in more ways than a disk
+            try_store(storage)
     context = _context(spark)
     if context is not None and _ONE_PROCESS.match(str(context.master)):
         return []
-    storages = list(dict.fromkeys(storages))
     token = uuid4().hex
     folders = [storage.under(PROBES) for storage in storages]
     try:
@@ -103,6 +106,15 @@ def preflight(spark: SparkSession, storages: Sequence[Storage] = ()) -> list[Exe
     for executor in executors:
         _LOG.info("%s: %s", executor, executor.versions_text())
     return executors
+
+
+def try_store(storage: Storage) -> None:
+    """Write, create, read and delete an object from this process, as a commit does.
+
+    Guarantee: what a store refuses comes as one sentence; nothing stays there.
+    """
+    with explained("use", storage.where()):
+        check_store(storage)
 
 
 def own_versions() -> dict[str, str]:

@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from evenflow.model import EvenflowError, InputError
 from evenflow.spark.java import find_java
 from evenflow.spark.locations import storage_for
-from evenflow.spark.preflight import preflight
+from evenflow.spark.preflight import preflight, try_store
 from evenflow.spark.session import check_session, check_version, running_session
-from evenflow.state.store_check import check_store
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -258,7 +257,7 @@ def spark_checks(
                 yield Check(f"executor on {executor.host}", "ok", found)
             checking = "checkpoint location"
             for storage in storages:
-                check_store(storage)
+                try_store(storage)
                 seen = f", seen by {len(executors)} executors" if executors else ""
                 yield Check(checking, "ok", f"{storage.where()}{seen}")
     except metadata.PackageNotFoundError:

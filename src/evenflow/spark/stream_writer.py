@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import difflib
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from evenflow.model import InputError
-from evenflow.spark.sinks import ForEachBatch, Sink, known_formats
+from evenflow.spark.sinks import ForEachBatch, ForEachRow, Sink
+from evenflow.spark.sinks.protocol import OWN_OPTIONS
 from evenflow.state.lease import SECONDS
 
 if TYPE_CHECKING:
@@ -29,10 +29,13 @@ class StreamSettings:
     """The settings of a `StreamWriter`.
 
     Parameters:
-        format: the name of a format, or a sink; None for Spark's default, Parquet.
+        format: the name of a format, or a sink; None for that of the table, or Parquet.
         path: where the output goes, for formats that write files.
+        table: the name of the table that it goes to, in place of a path.
         mode: the output mode, "update" or "append".
-        options: of the writer, by their names in lower case; credentials may be among them.
+        options: evenflow's own, by their names in lower case; those of the store are among them.
+        format_options: all others, as the user wrote them.
+        partition_by: columns that the format partitions its output by.
         every: how often a batch begins ("5 seconds"); None for as soon as the one before is done.
         available_now: process what is there, and end.
         name: of the query.
@@ -41,8 +44,11 @@ class StreamSettings:
 
     format: str | Sink | None = None
     path: str | None = None
+    table: str | None = None
     mode: str = UPDATE
-    options: Mapping[str, str] = field(default_factory=dict, repr=False)
+    options: Mapping[str, str] = field(default_factory=dict, repr=False)  # maybe with credentials
+    format_options: Mapping[str, str] = field(default_factory=dict, repr=False)
+    partition_by: tuple[str, ...] = ()
     every: str | None = None
     available_now: bool = False
     name: str | None = None
@@ -76,18 +82,18 @@ class StreamSettings:
 
 Start = Callable[[StreamSettings], "StreamingQuery"]
 
-# Options under the names that people type; those of formats are in sinks.py.
-_OPTIONS = ("checkpointLocation", "path", "keepVersions", "leaseSeconds")
+_OWN = {name.lower() for name in OWN_OPTIONS}
 _STORE = "storage."  # before the options of the store, as "kafka." is before those of Kafka
 
 
 class StreamWriter:
     """Writes the result of keyed work on a stream, with the methods of Spark's own `DataStreamWriter`.
 
-    Every method but `start` returns the writer itself.
+    Every method but `start` and `toTable` returns the writer itself.
 
-    Guarantee: in the format "parquet" every row is written exactly once, even if driver or executors
-    die; `foreachBatch` gets a batch again only if it was not committed, with the same number and rows.
+    Guarantee: in the formats "parquet", "delta" and "iceberg" every row is written exactly once, even
+    if driver or executors die, in Spark's other formats at least once; `foreachBatch` gets a batch
+    again only if it was not committed, with the same number and rows.
 
     Parameters:
         start: starts the query.
@@ -100,17 +106,14 @@ class StreamWriter:
         """Choose where the output goes.
 
         Parameters:
-            source: "parquet" (the default; exactly-once files), "memory" (a temporary view of the
-                query's name), "console" (printed), "noop" (nowhere); or a sink of your own, an object
-                with the methods of `evenflow.spark.sinks.Sink`.
+            source: "parquet" (the default), "delta" and "iceberg" are exactly once; "kafka" and every
+                other format that Spark can write a batch DataFrame in ("orc", "json", "jdbc", …)
+                at least once; "memory" (a temporary view of the query's name), "console" (printed) and
+                "noop" (nowhere) end with the process. Or a sink of your own, an object with the
+                methods of `evenflow.spark.sinks.Sink`.
         """
-        if isinstance(source, str) and source not in known_formats():
-            near = difflib.get_close_matches(source.lower(), known_formats(), 1)
-            hint = f"did you mean {near[0]!r}? " if near else ""
-            raise InputError(
-                f"format {source!r} is not available; {hint}There are "
-                f"{', '.join(map(repr, known_formats()))}, and foreachBatch(function) for all others"
-            )
+        if isinstance(source, str) and not source.strip():
+            raise InputError("format takes the name of a format, and this one is empty")
         return self._with(format=source)
 
     def outputMode(self, outputMode: str) -> StreamWriter:
@@ -139,28 +142,23 @@ class StreamWriter:
                 the URI of a store: a query that finds them continues where it ended; "path", as in
                 `start`; "keepVersions", how many old versions of the state to keep (10);
                 "leaseSeconds", how long a driver must not be heard of for another machine to take
-                over (30); for the format "console", "numRows" (20). "storage.NAME", such as
-                "storage.region" or "storage.access_key_id", for the store of checkpoint and output,
-                where neither the session's Hadoop configuration nor the environment has it.
+                over (30); "storage.NAME", such as "storage.region" or "storage.access_key_id", for the
+                store of checkpoint and output, where neither the session's Hadoop configuration nor
+                the environment has it. All others are the format's, and checked at the start: for
+                "console", "numRows" (20); for Spark's formats, theirs.
             value: None leaves it as it is.
         """
-        from evenflow.spark.sinks import FORMAT_OPTIONS
-
-        known = {name.lower(): name for name in (*_OPTIONS, *FORMAT_OPTIONS)}
-        of_store = (
-            isinstance(key, str) and len(key) > len(_STORE) and key.lower().startswith(_STORE)
-        )
-        if not of_store and (not isinstance(key, str) or key.lower() not in known):
-            near = difflib.get_close_matches(str(key).lower(), known, 1)
-            hint = f"did you mean {known[near[0]]!r}? " if near else ""
-            raise InputError(
-                f"there is no option {key!r}; {hint}There are {', '.join(known.values())}, and "
-                f"{_STORE}NAME for settings of the store"
-            )
+        if not isinstance(key, str) or not key.strip():
+            raise InputError(f"option takes a name and a value, got the name {key!r}")
         if value is None:
             return self
         text = str(value).lower() if isinstance(value, bool) else os.fspath(_text(value))
-        return self._with(options={**self._settings.options, key.lower(): text})
+        if key.lower() in _OWN or key.lower().startswith(_STORE):
+            return self._with(options={**self._settings.options, key.lower(): text})
+        # As written: to Spark any case is the same, to what Spark hands some options on to it is not.
+        others = self._settings.format_options.items()
+        kept = {name: value for name, value in others if name.lower() != key.lower()}
+        return self._with(format_options={**kept, key: text})
 
     def options(self, **options: OptionValue) -> StreamWriter:
         """Set several options."""
@@ -208,6 +206,26 @@ class StreamWriter:
             raise InputError(f"queryName takes a name that is not empty, got {queryName!r}")
         return self._with(name=queryName)
 
+    def partitionBy(self, *cols: str | Sequence[str]) -> StreamWriter:
+        """Partition the output by columns, in formats that can: "delta", "iceberg", Spark's others.
+
+        Parameters:
+            cols: the names of output columns, one by one or in a list.
+        """
+        names = [name for given in cols for name in ([given] if isinstance(given, str) else given)]
+        if not names or not all(isinstance(name, str) for name in names):
+            raise InputError(f"partitionBy takes the names of columns, got {cols!r}")
+        return self._with(partition_by=tuple(names))
+
+    def foreach(self, f: Any) -> StreamWriter:
+        """Hand every row to a function, in Spark's tasks, in place of a format. At least once.
+
+        Parameters:
+            f: a function of a row; or an object with `process(row)` and, if it likes,
+                `open(partition_id, batch_id)` and `close(error)`, as PySpark takes it.
+        """
+        return self._with(format=ForEachRow(f))
+
     def foreachBatch(self, func: Callable[[DataFrame, int], object]) -> StreamWriter:
         """Hand every batch's output to a function, in place of a format.
 
@@ -236,6 +254,7 @@ class StreamWriter:
         path: str | os.PathLike[str] | None = None,
         format: str | Sink | None = None,
         outputMode: str | None = None,
+        partitionBy: str | Sequence[str] | None = None,
         queryName: str | None = None,
         **options: OptionValue,
     ) -> StreamingQuery:
@@ -243,19 +262,55 @@ class StreamWriter:
 
         Parameters:
             path: the directory of the output, for formats that write files.
-            format, outputMode, queryName, options: as in the methods of these names.
+            format, outputMode, partitionBy, queryName, options: as in the methods of these names.
         """
+        return self._started(None, path, format, outputMode, partitionBy, queryName, options)
+
+    def toTable(
+        self,
+        tableName: str,
+        format: str | None = None,
+        outputMode: str | None = None,
+        partitionBy: str | Sequence[str] | None = None,
+        queryName: str | None = None,
+        **options: OptionValue,
+    ) -> StreamingQuery:
+        """Start the query, with a table of a catalog as its output, which is made if it is not there.
+
+        Guarantee: exactly once for tables of Delta and Iceberg, at least once for all others.
+
+        Parameters:
+            tableName: such as "hits" or "catalog.database.hits".
+            format: of a new table; Spark's default (`spark.sql.sources.default`) if not given.
+            outputMode, partitionBy, queryName, options: as in the methods of these names.
+        """
+        if not isinstance(tableName, str) or not tableName.strip():
+            raise InputError(f"toTable takes the name of a table, got {tableName!r}")
+        return self._started(tableName, None, format, outputMode, partitionBy, queryName, options)
+
+    def _started(
+        self,
+        table: str | None,
+        path: str | os.PathLike[str] | None,
+        format: str | Sink | None,
+        mode: str | None,
+        partition_by: str | Sequence[str] | None,
+        name: str | None,
+        options: Mapping[str, OptionValue],
+    ) -> StreamingQuery:
         if format is not None:
             self.format(format)
-        if outputMode is not None:
-            self.outputMode(outputMode)
-        if queryName is not None:
-            self.queryName(queryName)
+        if mode is not None:
+            self.outputMode(mode)
+        if partition_by is not None:
+            self.partitionBy(partition_by)
+        if name is not None:
+            self.queryName(name)
         self.options(**options)
         if path is not None:
             self.option("path", path)
         settings = self._settings
-        return self._start(replace(settings, path=settings.options.get("path")))
+        return self._start(replace(settings, path=settings.options.get("path"), table=table))
 
     def _with(self, **changes: Any) -> StreamWriter:
         self._settings = replace(self._settings, **changes)

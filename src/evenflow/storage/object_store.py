@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import chain
+from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from evenflow.storage.concurrent import together
@@ -27,6 +27,8 @@ _PART = 16 << 20  # bytes: more than that goes as several parts
 _GAP = 256 << 10  # bytes between two ranges that are read rather than asked for separately
 _PAGE = 1000  # names that one request lists
 _DELETED = {"s3": 1000, "az": 256, "gs": 1}  # names that one request deletes
+_PARTS_AT_ONCE = 4
+_UPLOADS = 5  # attempts to upload one object in parts
 _LONGEST_PAUSE = 5.0  # seconds between two attempts
 
 
@@ -128,25 +130,33 @@ class ObjectStorage:
         """Write an object: up to 16 MiB in one request, more as parts that appear together."""
         import obstore
 
-        chunks = _chunks(parts)
-        first = next(chunks, b"")
-        second = next(chunks, None)
-        if second is None:
-            put = partial(obstore.put, path=self._key(name), file=first, use_multipart=False)
-            self._request(name, put, writes=1, written_bytes=len(first))
+        chunks = _Chunks(parts)
+        if chunks.only is not None:
+            put = partial(obstore.put, path=self._key(name), file=chunks.only, use_multipart=False)
+            self._request(name, put, writes=1, written_bytes=len(chunks.only))
             return
-        written = _Counted(chain((first, second), chunks))
-        put = partial(
-            obstore.put,
-            path=self._key(name),
-            file=written,
+        for _ in range(_UPLOADS):
+            try:
+                self._request(name, partial(self._upload, name, chunks))
+                return
+            except FileNotFoundError:  # of the upload: it had ended, and the reply was lost
+                if chunks.error is not None:
+                    raise chunks.error from None
+        raise failure(Problem.BUSY, self.where(name))
+
+    def _upload(self, name: str, chunks: _Chunks, store: Client) -> None:
+        import obstore
+
+        obstore.put(
+            store,
+            self._key(name),
+            iter(chunks),
             use_multipart=True,
             chunk_size=_PART,
-            max_concurrency=4,
+            max_concurrency=_PARTS_AT_ONCE,
         )
-        # Its parts are gone after one attempt: obstore itself makes failed requests again.
-        self._request(name, put, attempts=1)
-        count(writes=written.chunks + 2, written_bytes=written.bytes)
+        sizes = [len(chunk) for chunk in chunks]
+        count(writes=len(sizes) + 2, written_bytes=sum(sizes))
 
     def create(self, name: str, content: bytes) -> bool:
         """Write an object unless one of that name is there. Returns whether it has this content now."""
@@ -214,7 +224,6 @@ class ObjectStorage:
         self,
         name: str,
         call: Callable[[Client], T],
-        attempts: int | None = None,
         options: Options = (),
         **counts: int,
     ) -> T:
@@ -225,7 +234,7 @@ class ObjectStorage:
         import obstore
 
         until = time.monotonic() + self.patience
-        pause, made = 0.1, 0
+        pause = 0.1
         while True:
             try:
                 count(**counts)
@@ -236,9 +245,8 @@ class ObjectStorage:
                 if beyond_end(error):
                     raise _BeyondEnd from None
                 failed = store_error(error, self.where(name))
-            made += 1
-            again = isinstance(failed, StoreError) and failed.problem.passes and made != attempts
-            if not again or time.monotonic() + pause > until:
+            passes = isinstance(failed, StoreError) and failed.problem.passes
+            if not passes or time.monotonic() + pause > until:
                 raise failed
             time.sleep(pause * random.uniform(0.5, 1.0))
             pause = min(2 * pause, _LONGEST_PAUSE)
@@ -252,8 +260,8 @@ class ObjectStorage:
         except FileNotFoundError:
             pass  # one of them; Google and Azure then leave the others
         except StoreError as error:
-            if error.problem is not Problem.CONDITIONAL:
-                raise
+            if error.problem not in (Problem.CONDITIONAL, Problem.OTHER):
+                raise  # the others say that it does not know how to delete several
         else:
             return
         together(self, [partial(self._delete_one, name) for name in names])
@@ -275,18 +283,33 @@ class _BeyondEnd(Exception):
     """A range begins after the end of the object."""
 
 
-class _Counted:
-    """Chunks, and how many of them and of their bytes have passed."""
+class _Chunks:
+    """A content in chunks of the size of a part, which can be iterated over again.
 
-    def __init__(self, chunks: Iterable[bytes]) -> None:
-        self._inner = iter(chunks)
-        self.chunks = self.bytes = 0
+    They are made while they are sent, and kept until the object is there: a second attempt needs them.
+    """
+
+    def __init__(self, parts: Iterable[bytes | memoryview]) -> None:
+        self._coming = _chunks(parts)
+        self._kept = list(islice(self._coming, 2))
+        self.error: BaseException | None = None  #: of whoever makes the content
+
+    @property
+    def only(self) -> bytes | None:
+        """The whole content, if it is one chunk."""
+        return b"".join(self._kept) if len(self._kept) < 2 else None
 
     def __iter__(self) -> Iterator[bytes]:
-        for chunk in self._inner:
-            self.chunks += 1
-            self.bytes += len(chunk)
-            yield chunk
+        yield from self._kept
+        if self.error is not None:  # or what has come so far would pass for all of it
+            raise self.error
+        try:
+            for chunk in self._coming:
+                self._kept.append(chunk)
+                yield chunk
+        except Exception as error:
+            self.error = error
+            raise
 
 
 def _chunks(parts: Iterable[bytes | memoryview]) -> Iterator[bytes]:
@@ -294,7 +317,7 @@ def _chunks(parts: Iterable[bytes | memoryview]) -> Iterator[bytes]:
     kept, size = list[bytes | memoryview](), 0
     for part in parts:
         kept.append(part)
-        size += len(part) if isinstance(part, bytes) else part.nbytes
+        size += memoryview(part).nbytes
         if size >= _PART:
             joined = memoryview(b"".join(kept))
             for start in range(0, size - _PART + 1, _PART):

@@ -7,10 +7,9 @@ import re
 from enum import Enum
 
 _STATUS = re.compile(r"non-2xx status code: (\d{3})")
-_CODE = re.compile(
-    r"<Code>(\w{1,60})</Code>|\"reason\": ?\"(\w{1,60})\"|x-ms-error-code: (\w{1,60})"
-)
+_CODE = re.compile(r"<Code>(\w{1,60})</Code>|\"reason\": ?\"(\w{1,60})\"|\(code: (\w{1,60})\)\n")
 _RETRIABLE = frozenset({408, 429, 500, 502, 503, 504})
+_BUSY = frozenset({"InternalError", "ServiceUnavailable", "SlowDown", "ServerBusy"})
 _NO_BUCKET = frozenset({"NoSuchBucket", "ContainerNotFound", "ContainerBeingDeleted"})
 _WRONG_KEYS = frozenset(
     [
@@ -26,10 +25,12 @@ _WRONG_KEYS = frozenset(
         "authError",
     ]
 )
-_NO_KEYS = re.compile(
-    r"169\.254\.169\.254|metadata\.google|/metadata/|InstanceCredentials|[Cc]redential error|"
-    r"AssumeRoleWithWebIdentity|security-credentials"
+# Where machines ask who they are. What a user's own names look like must not matter here.
+_METADATA = re.compile(
+    r"performing \w+ http://(?:169\.254\.(?:169\.254|170\.2)|metadata\.google\.internal|\[fd00:ec2::254\])"
+    r"|performing \w+ \S+/latest/(?:api/token|meta-data/iam)"
 )
+_TOKEN = "source: TokenRequest {"  # of an identity provider, before the store is asked at all
 _NO_BUCKET_TEXT = "The specified bucket does not exist"
 
 
@@ -86,6 +87,8 @@ def store_error(error: Exception, where: str) -> OSError:
     problem = _problem(error, text, status, code)
     if isinstance(error, FileNotFoundError) and problem is not Problem.BUCKET:
         return FileNotFoundError(errno.ENOENT, "No such object", where)
+    if problem is Problem.NO_CREDENTIALS:
+        status = 0  # not the store's
     return failure(problem, where, " ".join(str(word) for word in (status, code) if word))
 
 
@@ -116,19 +119,20 @@ def _problem(error: Exception, text: str, status: int, code: str) -> Problem:
     kind = type(error).__name__
     if code in _NO_BUCKET or (status == 404 and _NO_BUCKET_TEXT in text):
         return Problem.BUCKET
-    if _NO_KEYS.search(text):
+    if _METADATA.search(text):
         return Problem.NO_CREDENTIALS
-    if code in _WRONG_KEYS or status == 401 or kind == "UnauthenticatedError":
+    refused = _TOKEN in text and status in (400, 401, 403)
+    if refused or code in _WRONG_KEYS or status == 401 or kind == "UnauthenticatedError":
         return Problem.CREDENTIALS
-    if status == 403 or kind == "PermissionDeniedError":
+    if status == 403 or code == "AccessDenied" or kind == "PermissionDeniedError":
         return Problem.RIGHTS
     if "BareRedirect" in text or status in (301, 307) or code == "PermanentRedirect":
         return Problem.REGION
     if status in (405, 501) or code == "NotImplemented" or kind == "NotSupportedError":
         return Problem.CONDITIONAL
-    if status in _RETRIABLE:
+    if status in _RETRIABLE or code in _BUSY:
         return Problem.BUSY
-    if status:
+    if status or code:
         return Problem.OTHER
     return _connection(text)
 

@@ -59,6 +59,7 @@ def main() -> int:
     parser.add_argument("--master", default="local[2]")
     parser.add_argument("--conf", action="append", default=[], metavar="NAME=VALUE")
     parser.add_argument("--flaky", metavar="DIRECTORY", help="tasks fail once; marks go here")
+    parser.add_argument("--lease-seconds", type=int, default=30)
     parser.add_argument("--forever", action="store_true", help="wait for more files")
     arguments = parser.parse_args()
 
@@ -78,6 +79,7 @@ def main() -> int:
         # Keys move after almost every batch.
         keyed = keyed.replan(theta=0.01, margin=0.0, certainty=0.0, memory=0.5)
     writer = keyed.apply(operator).writeStream.option("checkpointLocation", arguments.checkpoint)
+    writer.option("leaseSeconds", arguments.lease_seconds)
     if not arguments.forever:
         writer.trigger(availableNow=True)
     try:

@@ -52,8 +52,18 @@ class Driver:
         """SIGKILL: the Python driver alone, or its JVM and its Python workers, too."""
         self.process.kill()
         for pid in self.family() if everybody else []:
-            _kill(pid)
+            _signal(pid, signal.SIGKILL)
         self.process.wait()
+
+    def pause(self) -> None:
+        """SIGSTOP to all of them, as for a machine that is paused."""
+        for pid in self.family():
+            _signal(pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let them go on."""
+        for pid in self.family():
+            _signal(pid, signal.SIGCONT)
 
     def family(self) -> list[int]:
         """The driver, its JVMs and their Python workers: all that have inherited its mark. Unlike the
@@ -75,13 +85,19 @@ class Driver:
         return [pid for pid in self.family() if name in _read_proc(pid, "cmdline")]
 
 
-def wait_for(what: Callable[[], bool], driver: Driver, seconds: float = 300) -> bool:
-    """Watch closely until something is so; False if the driver ends, or time runs out, before."""
+def wait_for(
+    what: Callable[[], bool], driver: Driver, seconds: float = 300, every: float = 0.0005
+) -> bool:
+    """Watch until something is so; False if the driver ends, or time runs out, before.
+
+    Parameters:
+        every: so many seconds; longer where looking is a request to a store.
+    """
     end = time.monotonic() + seconds
     while driver.running and time.monotonic() < end:
         if what():
             return True
-        time.sleep(0.0005)
+        time.sleep(every)
     return False
 
 
@@ -92,9 +108,9 @@ def names_in(directory: Path) -> set[str]:
         return set()
 
 
-def _kill(pid: int) -> None:
+def _signal(pid: int, number: int) -> None:
     with suppress(ProcessLookupError):
-        os.kill(pid, signal.SIGKILL)
+        os.kill(pid, number)
 
 
 def _processes() -> Iterable[int]:

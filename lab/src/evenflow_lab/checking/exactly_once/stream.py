@@ -22,6 +22,7 @@ from evenflow.operators import Aggregate, Aggregates
 from evenflow.state.checkpoint import Checkpoint
 from evenflow.state.state_reader import StateReader
 from evenflow.state.verification import verify
+from evenflow.storage import Storage, storage_at
 
 ROWS = pa.schema([("page", pa.string()), ("ms", pa.int64()), ("user", pa.int64())])
 SPARK_SCHEMA = "page string, ms long, user long"
@@ -115,65 +116,78 @@ def rows_of(table: pa.Table) -> list[tuple[Any, ...]]:
     return in_order(tuple(row[name] for name in names) for row in table.to_pylist())
 
 
-def batches_of(checkpoint: Path) -> list[list[Path]]:
-    """The files of every batch, as Spark's own logs have them.
+def batches_of(progress: Storage) -> list[list[str]]:
+    """The names of the files of every batch, as Spark's own logs have them.
 
     Mostly one per batch. But a driver that dies after a file was noted and before the batch was leaves
     two to the next batch.
+
+    Parameters:
+        progress: Spark's part of the checkpoint.
     """
-    noted: dict[Path, int] = {}
-    for log in (checkpoint / "spark" / "sources" / "0").iterdir():
-        if log.name[0] != "." and log.name.split(".")[0].isdigit():
-            for line in log.read_text().splitlines()[1:]:
+    noted: dict[str, int] = {}
+    for name in progress.list("sources/0/"):
+        if name.rpartition("/")[2].split(".")[0].isdigit():
+            for line in progress.read(name).decode().splitlines()[1:]:
                 entry = json.loads(line)
-                noted[Path(entry["path"].removeprefix("file://"))] = entry["batchId"]
+                noted[entry["path"].rpartition("/")[2]] = entry["batchId"]
     ends = {}
-    for log in (checkpoint / "spark" / "offsets").iterdir():
-        if log.name.isdigit():
-            last = json.loads(log.read_text().splitlines()[-1])
-            ends[int(log.name)] = last["logOffset"]
+    for name in progress.list("offsets/"):
+        number = name.rpartition("/")[2]
+        if number.isdigit():
+            last = json.loads(progress.read(name).decode().splitlines()[-1])
+            ends[int(number)] = last["logOffset"]
     assert sorted(ends) == list(range(len(ends)))
     begin, batches = -1, []
     for batch in range(len(ends)):
-        files = sorted(path for path, offset in noted.items() if begin < offset <= ends[batch])
+        files = sorted(name for name, offset in noted.items() if begin < offset <= ends[batch])
         batches.append(files)
         begin = ends[batch]
     return batches
 
 
-def check_all(files: Path, checkpoint: Path, output: Path) -> int:
+def check_all(files: Path, checkpoint: Path | Storage, output: Path | Storage) -> int:
     """That every row of every file counts once: in each batch's output, in the latest output of each
-    key, and in the state. Gives the number of batches."""
-    batches = batches_of(checkpoint)
-    taken = [path for batch in batches for path in batch]
-    assert sorted(taken) == sorted(files.glob("*.parquet")), "Spark has not taken every file once"
-    assert len({path.name for path in output.glob("batch=*")}) == len(batches)
+    key, and in the state. Gives the number of batches.
+
+    Parameters:
+        files: a local folder with the very files that the query reads.
+        checkpoint, output: of the query, on whatever store.
+    """
+    kept, written = storage_at(checkpoint), storage_at(output)
+    batches = batches_of(kept.under("spark"))
+    taken = [name for batch in batches for name in batch]
+    there = sorted(file.name for file in files.glob("*.parquet"))
+    assert sorted(taken) == there, "Spark has not taken every file once"
+    outputs = written.list("batch=")
+    assert len({name.partition("/")[0] for name in outputs}) == len(batches)
     truth = Truth()
     latest: dict[str | None, dict[str, Any]] = {}
-    for batch, paths in enumerate(batches):
+    for batch, names in enumerate(batches):
         touched: set[str | None] = set()
-        for path in paths:
-            touched |= truth.add(pq.read_table(path))
-        found = read_output(output / f"batch={batch}")
+        for name in names:
+            touched |= truth.add(pq.read_table(files / name))
+        found = read_output(written, f"batch={batch}/")
         assert rows_of(found) == truth.rows(touched), f"the output of batch {batch}"
         latest |= {row["page"]: row for row in found.to_pylist()}
     everything = truth.rows()
     assert rows_of(pa.Table.from_pylist(list(latest.values()))) == everything, "the latest output"
-    assert rows_of(state_of(checkpoint, [row[0] for row in everything])) == everything, "the state"
-    verdict = verify(checkpoint)
+    assert rows_of(state_of(kept, [row[0] for row in everything])) == everything, "the state"
+    verdict = verify(kept)
     assert verdict.intact, verdict.problems
-    last = Checkpoint.open(checkpoint).last()
+    last = Checkpoint.open(kept).last()
     assert last is not None
     assert last.batch == len(batches) - 1
     return len(batches)
 
 
-def read_output(directory: Path) -> pa.Table:
-    """The rows of one batch's directory."""
-    return pa.concat_tables(pq.read_table(file, partitioning=None) for file in directory.iterdir())
+def read_output(output: Storage, folder: str) -> pa.Table:
+    """The rows of one batch's folder."""
+    contents = (output.read(name) for name in output.list(folder))
+    return pa.concat_tables(pq.read_table(pa.BufferReader(content)) for content in contents)
 
 
-def state_of(checkpoint: Path, pages: list[str | None]) -> pa.Table:
+def state_of(checkpoint: Storage, pages: list[str | None]) -> pa.Table:
     """What the committed state says of these keys."""
     opened = Checkpoint.open(checkpoint)
     last = opened.last()

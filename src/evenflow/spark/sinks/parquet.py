@@ -1,0 +1,173 @@
+"""The format "parquet": files that every reader of Parquet takes for one table."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any, ClassVar
+from uuid import uuid4
+
+from evenflow.engine.output import Output
+from evenflow.model import InputError
+from evenflow.spark.locations import spark_address, storage_for
+from evenflow.spark.sinks.protocol import Target
+from evenflow.state.errors import explained
+from evenflow.storage import Storage, together
+from evenflow.storage.durable import sync_directory
+from evenflow.storage.posix import PosixStorage
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_MARK = "_evenflow"  # Spark does not read names that begin with an underscore
+_COMPLETE = "complete/"  # what is below it has the number of a batch that is there whole
+_KEPT = 10  # of these marks; a reader needs the newest
+
+
+@dataclass(frozen=True)
+class ParquetSink:
+    """Parquet files in `path/batch=N/`: what Spark, pandas and DuckDB read as one table with a column
+    `batch`.
+
+    Guarantee: every row is there exactly once after a batch is committed, whenever the driver dies.
+
+    - On a POSIX file system a batch's directory appears by one rename, and one that is there is kept: a
+      reader sees a batch whole or not at all.
+    - On other stores the files of a batch appear one after the other. Their names follow from the batch
+      and the partition, so a batch that is delivered again replaces each file by one with the same
+      rows: a reader may see a part of the newest batch, and never a row twice. `read_output` leaves
+      the newest batch out until it is whole.
+
+    A place with the output of another query is refused.
+
+    Parameters:
+        storage: where the output goes.
+    """
+
+    name: ClassVar[str] = "parquet"
+    temporary: ClassVar[bool] = False
+    storage: Storage
+
+    @classmethod
+    def of(cls, target: Target) -> ParquetSink:
+        target.takes()
+        if target.path is None:
+            raise InputError('format "parquet" needs a directory; write start("path/to/output")')
+        storage = storage_for(target.spark, target.path, target.storage_options)
+        if isinstance(storage, PosixStorage):
+            _make_directory(storage)
+        return cls(storage)
+
+    def staging(self, default: Storage) -> Storage:
+        return self.storage.under(_MARK)
+
+    def deliver(self, output: Output, session: Any) -> None:
+        self._check_query(output.query)
+        if isinstance(self.storage, PosixStorage):
+            self._rename(output, Path(self.storage.root))
+        else:
+            self._copy(output)
+
+    def _rename(self, output: Output, root: Path) -> None:
+        final = root / f"batch={output.batch}"
+        if final.exists() or not output.files:
+            return  # from a driver that died before it could commit: the rows are the same
+        # Among the tasks' files, so that what a driver that dies here leaves is cleared with them.
+        complete = root / _MARK / "staging" / f"{output.batch:010d}-{uuid4().hex}"
+        complete.mkdir(parents=True)
+        for name in output.files:
+            os.link(output.storage.where(name), complete / Path(name).name)
+        sync_directory(complete)
+        try:
+            os.rename(complete, final)
+        except OSError:
+            if not final.exists():
+                raise
+            shutil.rmtree(complete)
+        sync_directory(final.parent)
+
+    def _copy(self, output: Output) -> None:
+        mark, folder = _complete(output.batch), f"batch={output.batch}/"
+        own = self.storage.under(_MARK)
+        marks = own.list(_COMPLETE)
+        if mark in marks:
+            return
+        finals = {_final_name(folder, name): name for name in output.files}
+        copies = [partial(self.storage.copy, f"{_MARK}/{name}", to) for to, name in finals.items()]
+        with explained("write", self.storage.where(folder)):
+            together(self.storage, copies)
+            # The same names, unless somebody else has put files there.
+            left = [name for name in self.storage.list(folder) if name not in finals]
+            self.storage.delete(*left)
+            own.put(mark, [output.query.encode()])
+            own.delete(*marks[: 1 - _KEPT])
+
+    def _check_query(self, query: str) -> None:
+        """Take the place for this query. Batches of another one, maybe one whose checkpoint was
+        deleted, have the same numbers and would be taken for this one's."""
+        if not self.storage.under(_MARK).create("query", query.encode()):
+            raise InputError(
+                f"{self.storage.where()} has the output of another query, with another checkpoint; "
+                "give this one a directory of its own, or delete that one"
+            )
+
+
+def read_output(
+    spark: SparkSession,
+    path: str | os.PathLike[str],
+    storage_options: Mapping[str, str] | None = None,
+) -> DataFrame:
+    """The output of a query in the format "parquet", of all batches that are there whole.
+
+    On a POSIX file system that is what `spark.read.parquet(path)` gives at any moment. On other stores,
+    where a batch arrives file by file, the newest batch is left out until all of it is there.
+
+    Parameters:
+        spark: the session.
+        path: what the query was started with.
+        storage_options: for its store, as in `storage_for`.
+
+    Example:
+        >>> hits = read_output(spark, "s3://bucket/hits")  # doctest: +SKIP
+    """
+    storage, address = storage_for(spark, path, storage_options), spark_address(spark, path)
+    if isinstance(storage, PosixStorage):
+        return spark.read.parquet(address)
+    batches = complete_batches(storage)
+    if not batches:
+        raise InputError(
+            f"there is no complete batch in {storage.where()} yet; wait for the first one, and give "
+            'the path that a query with the format "parquet" was started with'
+        )
+    # The batches before the newest are whole as well: each was committed before the next began.
+    return spark.read.parquet(address).where(f"batch <= {batches[-1]}")
+
+
+def complete_batches(storage: Storage) -> list[int]:
+    """The numbers of the newest batches that are whole, in order, on a store without rename."""
+    return [int(name.removeprefix(_COMPLETE)) for name in storage.under(_MARK).list(_COMPLETE)]
+
+
+def _complete(batch: int) -> str:
+    return f"{_COMPLETE}{batch:010d}"
+
+
+def _final_name(folder: str, staged: str) -> str:
+    """The name of an output file: it follows from the batch and the partition, which is in the name
+    that its task gave it, `staging/BATCH-PARTITION-UNIQUE.parquet`."""
+    return f"{folder}part-{PurePosixPath(staged).name.split('-')[1]}.parquet"
+
+
+def _make_directory(storage: PosixStorage) -> None:
+    """Fails here, and not in the first batch, where that is not possible."""
+    try:
+        os.makedirs(storage.under(_MARK).where("staging"), exist_ok=True)
+    except OSError as error:
+        raise InputError(
+            f"the output directory {storage.root} cannot be created: {error.strerror}; give another "
+            "path, or let this user write there"
+        ) from error

@@ -1,0 +1,120 @@
+"""The Parquet sink on stores without rename: what is there when a driver dies at any call."""
+
+from dataclasses import replace
+from itertools import product
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import evenflow as ef
+from evenflow.engine.in_process import run_stream
+from evenflow.engine.job import Job
+from evenflow.engine.keyed_states import KeyedStates
+from evenflow.engine.output import Output
+from evenflow.grouping import make
+from evenflow.operators import Aggregates
+from evenflow.spark.sinks import ParquetSink, read_output
+from evenflow.spark.sinks.parquet import complete_batches
+from evenflow.storage.delayed import DelayedStorage
+from evenflow.storage.faults import Crash, Faults, FaultyStorage
+from evenflow.storage.memory import MemoryStorage
+from evenflow.storage.posix import PosixStorage
+
+ROWS = pa.schema([("k", pa.string()), ("v", pa.int64())])
+JOB = Job(("k",), ROWS, KeyedStates(Aggregates(n=ef.count(), total=ef.sum("v"))), make("key"), 3)
+BATCHES = [
+    pa.table({"k": [f"k{i % 5}" for i in range(20)], "v": list(range(20))}),
+    pa.table({"k": ["hot"] * 9, "v": list(range(9))}),
+]
+
+
+def visible(storage):
+    """Batch → the rows that a reader of the whole directory sees, those of half a batch as well."""
+    found = {}
+    for name in storage.list("batch="):
+        batch = int(name.partition("/")[0].removeprefix("batch="))
+        rows = pq.read_table(pa.BufferReader(storage.read(name))).to_pylist()
+        found.setdefault(batch, []).extend(tuple(row.values()) for row in rows)
+    return {batch: sorted(rows) for batch, rows in found.items()}
+
+
+def run(checkpoint, sink):
+    return list(run_stream(JOB, checkpoint, BATCHES, sink))
+
+
+@pytest.fixture(scope="module")
+def truth():
+    out = MemoryStorage()
+    run(MemoryStorage(), ParquetSink(out))
+    return visible(out)
+
+
+def test_other_stores_have_the_rows_of_posix(tmp_path, truth):
+    run(MemoryStorage(), ParquetSink(PosixStorage(str(tmp_path))))
+    assert visible(PosixStorage(str(tmp_path))) == truth
+    assert [len(rows) for rows in truth.values()] == [5, 1]
+    slow = DelayedStorage(MemoryStorage(), seconds=0.001)
+    run(MemoryStorage(), ParquetSink(slow))
+    assert visible(slow) == truth
+    assert complete_batches(slow) == [0, 1]
+    assert slow.list("_evenflow/staging/") == []
+
+
+def test_killed_at_every_call_a_reader_sees_no_row_twice_and_complete_batches_whole(truth):
+    """At each call to the output's store in turn, before it and after its effect; then again."""
+    faults = Faults()
+    run(MemoryStorage(), ParquetSink(FaultyStorage(MemoryStorage(), faults)))
+    assert faults.calls > 15
+    for at, applied in product(range(faults.calls), (False, True)):
+        out, checkpoint = MemoryStorage(), MemoryStorage()
+        dying = FaultyStorage(out, Faults(crash_at=at, applied=applied))
+        with pytest.raises(Crash):
+            run(checkpoint, ParquetSink(dying))
+        for batch, rows in visible(out).items():
+            assert len(rows) == len(set(rows)), (at, applied, batch)
+            assert set(rows) <= set(truth[batch]), (at, applied, batch)
+        for batch in complete_batches(out):
+            assert visible(out)[batch] == truth[batch], (at, applied)
+        run(checkpoint, ParquetSink(out))
+        assert visible(out) == truth, (at, applied)
+        assert complete_batches(out) == [0, 1]
+
+
+def test_a_batch_that_is_delivered_again_has_the_same_names(truth):
+    """Two drivers at once, one of which was frozen: each copies the same rows to the same names."""
+    out = MemoryStorage()
+    sink = ParquetSink(out)
+    staging = sink.staging(MemoryStorage())
+    content = pa.BufferOutputStream()
+    pq.write_table(pa.table({"k": ["a"], "n": [1]}), content)
+    for attempt in ("aa", "bb"):
+        for partition in (0, 4):
+            name = f"staging/0000000007-{partition:05d}-{attempt}.parquet"
+            staging.put(name, [content.getvalue()])
+        files = [name for name in staging.list("staging/") if attempt in name]
+        sink.deliver(Output(7, staging, files, pa.schema([]), "mine"), None)
+        names = ["batch=7/part-00000.parquet", "batch=7/part-00004.parquet"]
+        assert out.list("batch=") == names
+        if attempt == "aa":
+            out.delete("_evenflow/complete/0000000007")  # as if it had died before that
+            out.put("batch=7/part-00009.parquet", [b"somebody else's"])
+    for batch in range(8, 30):
+        sink.deliver(Output(batch, staging, [], pa.schema([]), "mine"), None)
+    assert complete_batches(out) == list(range(20, 30))
+
+
+@pytest.mark.parametrize("kind", ["posix", "memory"])
+def test_the_output_of_another_query_is_refused(tmp_path, kind):
+    storage = PosixStorage(str(tmp_path)) if kind == "posix" else MemoryStorage()
+    sink = ParquetSink(storage)
+    empty = Output(0, sink.staging(storage), [], pa.schema([]), "mine")
+    sink.deliver(empty, None)
+    sink.deliver(empty, None)
+    with pytest.raises(ef.InputError, match="another query"):
+        sink.deliver(replace(empty, query="other"), None)
+
+
+def test_output_without_a_complete_batch_is_refused():
+    with pytest.raises(ef.InputError, match="no complete batch"):
+        read_output(None, "memory://nothing-here")
