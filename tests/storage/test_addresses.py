@@ -8,7 +8,7 @@ from evenflow.model import InputError
 from evenflow.storage import MemoryStorage, PosixStorage, local_path, storage_at
 
 
-@pytest.mark.parametrize("path", ["s3://bucket/x", "hdfs:///x", "dbfs:/x", "abfss://a@b/c"])
+@pytest.mark.parametrize("path", ["s3://bucket/x", "dbfs:/x", "abfss://a@b/c"])
 def test_other_schemes_are_refused_by_name(path):
     scheme = path.partition(":")[0]
     for call in (local_path, storage_at):

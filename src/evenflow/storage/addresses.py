@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from evenflow.model.errors import InputError
+from evenflow.storage.hdfs_addresses import HDFS_SCHEMES, hdfs_storage
 from evenflow.storage.memory import MemoryStorage
 from evenflow.storage.posix import PosixStorage
 from evenflow.storage.protocol import Storage
@@ -14,11 +17,15 @@ from evenflow.storage.protocol import Storage
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
 
 
-def storage_at(path: str | os.PathLike[str] | Storage) -> Storage:
+def storage_at(
+    path: str | os.PathLike[str] | Storage, options: Mapping[str, Any] | None = None
+) -> Storage:
     """The storage at an address.
 
     Parameters:
-        path: a path, `file:/…`, `file:///…`, or `memory://NAME` for tests; or a storage, as it is.
+        path: a path, `file:/…`, `file:///…`, `hdfs://…` (also `webhdfs://…` and `swebhdfs://…`), or
+            `memory://NAME` for tests; or a storage, as it is.
+        options: for HDFS: as in `hdfs_storage`.
 
     Example:
         >>> storage_at("file:///data/ckpt")
@@ -35,6 +42,8 @@ def storage_at(path: str | os.PathLike[str] | Storage) -> Storage:
             raise InputError(f"{text} has no name; give memory://NAME")
         storage = MemoryStorage(name)
         return storage.under(folder) if folder.strip("/") else storage
+    if text.startswith(HDFS_SCHEMES):
+        return hdfs_storage(text, options or {})
     return PosixStorage(str(local_path(path)))
 
 
