@@ -3,32 +3,27 @@
 from __future__ import annotations
 
 import errno
+import itertools
 import json
 import os
 import random
 import re
-import socket
-import ssl
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import lru_cache
-from http.cookiejar import DefaultCookiePolicy
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote, urlsplit
 
-from evenflow.model.errors import InputError
 from evenflow.storage.requests import count
+from evenflow.storage.webhdfs_connections import LONGEST_CONNECT, Transient, session, unanswered
 
 if TYPE_CHECKING:
     import requests
 
 T = TypeVar("T")
 
-_CONNECT = 10.0  # seconds to wait for a connection
 _PAUSES = (0.05, 5.0)  # the first and the longest, in seconds
-_CONNECTIONS = 32  # kept open per process
 _COUNTED = {"CREATE": "writes", "RENAME": "writes", "LISTSTATUS": "lists", "DELETE": "deletes"}
 
 # What passes by itself: a failover, a start, a DataNode that is lost. A plain IOException is what HDFS
@@ -54,14 +49,6 @@ _TRANSIENT = frozenset(
 _NO_DIRECTORY = re.compile(r"\(is not a directory\)")
 _PAST_END = re.compile(r"out of the range|seek after EOF")
 _NEVER = re.compile(r"must both be directories|Invalid path|is not a valid DFS filename")
-
-
-class Transient(Exception):
-    """A failure that may pass. `hopeless`: not for this server."""
-
-    def __init__(self, reason: str, hopeless: bool = False) -> None:
-        super().__init__(reason)
-        self.hopeless = hopeless
 
 
 @dataclass(frozen=True)
@@ -214,7 +201,7 @@ timeout=60.0, patience=60.0)
         content: bytes | None = None,
         query: dict[str, Any] | None = None,
     ) -> requests.Response:
-        session = _session(os.getpid(), self.kerberos and not self.token, self.verify)
+        connections = session(os.getpid(), self.kerberos and not self.token, self.verify)
         import requests
 
         count(**{_COUNTED.get(operation, "reads"): 1})
@@ -222,17 +209,17 @@ timeout=60.0, patience=60.0)
         if content is not None:
             headers["Content-Type"] = "application/octet-stream"
         try:
-            reply = session.request(
+            reply = connections.request(
                 method,
                 url,
                 params=query,
                 data=content,
                 headers=headers,
                 allow_redirects=False,
-                timeout=(_CONNECT, self.timeout),
+                timeout=(min(LONGEST_CONNECT, self.timeout), self.timeout),
             )
         except requests.RequestException as error:
-            failure = _unanswered(error)
+            failure = unanswered(error)
             at_name_node = query is not None  # another DataNode may be chosen the next time
             reason = f"{urlsplit(url).netloc}: {failure}"
             raise Transient(reason, failure.hopeless and at_name_node) from None
@@ -275,7 +262,7 @@ timeout=60.0, patience=60.0)
     def _repeat(self, where: str, attempt: Callable[[str], T]) -> T:
         """What an attempt returns, which gets a NameNode's address."""
         end, (pause, longest) = None, _PAUSES
-        for turn in _forever():
+        for turn in itertools.count(1):
             hopeless = 0
             for server in self._order():
                 try:
@@ -283,8 +270,6 @@ timeout=60.0, patience=60.0)
                 except Transient as error:
                     reason = str(error)
                     hopeless += error.hopeless
-                except _PastEnd:
-                    raise
                 except OSError as error:
                     raise self._explained(error, where) from None
                 else:
@@ -328,13 +313,6 @@ class _PastEnd(Exception):
 _active: dict[tuple[str, ...], str] = {}  # the NameNode that answered last, by those to ask
 
 
-def _forever() -> Iterator[int]:
-    turn = 1
-    while True:
-        yield turn
-        turn += 1
-
-
 def _advice(reason: str) -> str:
     if "safe mode" in reason.lower():
         return "wait until HDFS has left it, or run: hdfs dfsadmin -safemode leave"
@@ -343,60 +321,3 @@ def _advice(reason: str) -> str:
     if "certificate" in reason:
         return "give the option verify: the path of a file with the certificates to trust"
     return "check that HDFS is running and that the option http_address is its WebHDFS address"
-
-
-def _unanswered(error: BaseException) -> Transient:
-    """Why there is no reply, without the address, which may contain a token."""
-    reason, seen = "the connection failed", [error]
-    while seen:
-        one = seen.pop()
-        if isinstance(one, ssl.SSLCertVerificationError):
-            return Transient(f"its certificate is not trusted: {one.verify_message}", True)
-        if isinstance(one, socket.gaierror):
-            return Transient("the host is unknown", True)
-        if "NameResolutionError" in type(one).__name__:
-            return Transient("the host is unknown", True)
-        if isinstance(one, TimeoutError) or "Timeout" in type(one).__name__:
-            reason = "no answer in time"
-        elif isinstance(one, ConnectionError) and one.strerror:
-            reason = one.strerror.lower()
-        children = (one.__cause__, getattr(one, "reason", None), *one.args)
-        seen += [child for child in children if isinstance(child, BaseException)]
-    return Transient(reason)
-
-
-@lru_cache(maxsize=8)
-def _session(pid: int, kerberos: bool, verify: bool | str) -> requests.Session:
-    """The connections of a process: one that was forked must not use those of its parent."""
-    try:
-        import requests
-        from requests.adapters import HTTPAdapter
-    except ImportError:
-        raise InputError("HDFS needs requests; install it: pip install 'evenflow[hdfs]'") from None
-    session = requests.Session()
-    session.verify = verify
-    if kerberos:
-        session.auth = _negotiation()
-    else:  # a cookie would make one user's requests those of another
-        session.cookies.set_policy(DefaultCookiePolicy(allowed_domains=[]))
-    for scheme in ("http://", "https://"):
-        session.mount(scheme, HTTPAdapter(pool_maxsize=_CONNECTIONS))
-    return session
-
-
-def _negotiation() -> Any:
-    try:
-        from requests_gssapi import OPTIONAL, HTTPSPNEGOAuth
-
-        return HTTPSPNEGOAuth(mutual_authentication=OPTIONAL)
-    except ImportError:
-        pass
-    try:
-        from requests_kerberos import OPTIONAL as OPTIONAL_TOO
-        from requests_kerberos import HTTPKerberosAuth
-
-        return HTTPKerberosAuth(mutual_authentication=OPTIONAL_TOO)
-    except ImportError:
-        raise InputError(
-            "HDFS with Kerberos needs one more package: pip install requests-gssapi"
-        ) from None

@@ -46,6 +46,8 @@ log4j.appender.out.layout=org.apache.log4j.PatternLayout
 log4j.appender.out.layout.ConversionPattern=%d %p %c{1}: %m%n
 """
 
+_METRICS = "*.period=1\n"  # seconds for which /jmx shows the same numbers
+
 
 class HdfsServer(Server):
     """Apache Hadoop's HDFS on loopback: a NameNode and a DataNode, each a process of its own.
@@ -116,6 +118,7 @@ class HdfsServer(Server):
         """Write the settings and format the folder, if no server left one; return the command."""
         self.settings.parent.mkdir(exist_ok=True)
         (self.settings.parent / "log4j.properties").write_text(_LOGGING)
+        (self.settings.parent / "hadoop-metrics2.properties").write_text(_METRICS)
         written = self.settings.read_text() if self.settings.is_file() else ""
         kept = re.findall(r"127\.0\.0\.1:([1-9]\d*)<", written)
         self._rpc, before = map(int, kept) if len(kept) == 2 else (free_port(), 0)
@@ -144,7 +147,7 @@ class HdfsServer(Server):
                 (state,) = json.load(reply)["beans"]
         except (OSError, ValueError):
             return False
-        return state["FSState"] == "Operational" and state["NumLiveDataNodes"] == 1
+        return bool(state["FSState"] == "Operational" and state["NumLiveDataNodes"] == 1)
 
     def kill(self) -> None:
         """End both processes at once, as `kill -9` does; the folder stays for `restart`."""
