@@ -135,6 +135,28 @@ def s3_server():
         yield started
 
 
+@pytest.fixture(scope="session")
+def hdfs_server():
+    """The one HDFS of all tests of a process; paths in it are their own. It takes some ten seconds.
+
+    As for `broker`, tests are skipped only where EVENFLOW_OFFLINE is set and it was not fetched before.
+    """
+    pytest.importorskip("requests")
+    _skip_without_spark()  # whose Ivy fetches it
+    from evenflow.model import InputError
+    from evenflow.spark.jars import OFFLINE
+    from evenflow_lab.checking.hdfs_server import HdfsServer
+
+    try:
+        started = HdfsServer.start()
+    except InputError as error:
+        if os.environ.get(OFFLINE):
+            pytest.skip(f"{OFFLINE} is set: {error}")
+        raise
+    with started:
+        yield started
+
+
 def _scripts(tmp_path_factory, name, preamble):
     """Runs scripts as processes; one that fails fails the test, with what it said on standard error."""
 

@@ -18,9 +18,9 @@ def test_other_schemes_are_refused_by_name_with_a_list_of_what_is_supported(path
             call(path)
 
 
-@pytest.mark.parametrize("path", ["s3://bucket/x", "gs://bucket/x", "abfss://a@b/c"])
-def test_where_a_file_is_needed_an_object_store_is_refused(path):
-    with pytest.raises(InputError, match=r"is on an object store, .*give one"):
+@pytest.mark.parametrize("path", ["s3://bucket/x", "gs://bucket/x", "abfss://a@b/c", "hdfs://a/b"])
+def test_where_a_file_is_needed_a_remote_store_is_refused(path):
+    with pytest.raises(InputError, match=r"is on a remote store, .*give one"):
         local_path(path)
 
 

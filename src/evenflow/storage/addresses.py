@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from evenflow.model.errors import InputError
+from evenflow.storage.hdfs_addresses import HDFS_SCHEMES, hdfs_storage
 from evenflow.storage.memory import MemoryStorage
 from evenflow.storage.object_address import OBJECT_SCHEMES
 from evenflow.storage.object_store import ObjectStorage
@@ -18,8 +19,8 @@ from evenflow.storage.store_options import known_names
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
 _SUPPORTED = (
     "a path that the driver and all executors share, plain or as file:/…; s3://, s3a:// or "
-    "gs://BUCKET/FOLDER; abfss://CONTAINER@ACCOUNT.dfs.core.windows.net/FOLDER; or a Databricks "
-    "volume, /Volumes/…"
+    "gs://BUCKET/FOLDER; abfss://CONTAINER@ACCOUNT.dfs.core.windows.net/FOLDER; "
+    "hdfs://NAMENODE:8020/FOLDER; or a Databricks volume, /Volumes/…"
 )
 
 
@@ -30,10 +31,11 @@ def storage_at(
 
     Parameters:
         path: a path, `file:/…`, `file:///…`, `/Volumes/…`, `s3://…`, `s3a://…`, `gs://…`, `abfss://…`,
-            `az://…`, or `memory://NAME` for tests; or a storage, as it is.
+            `az://…`, `hdfs://…`, `webhdfs://…`, `swebhdfs://…`, or `memory://NAME` for tests; or a
+            storage, as it is.
         options: of an object store, under obstore's names, those of environment variables, of fsspec or
-            of delta-rs; what is not given comes from the environment. `options_for` has those that
-            Spark knows.
+            of delta-rs; what is not given comes from the environment. For HDFS, as in `hdfs_storage`.
+            `options_for` has those that Spark knows.
 
     Example:
         >>> storage_at("file:///data/ckpt")
@@ -57,6 +59,8 @@ def storage_at(
             raise InputError(f"{text} has no name; give memory://NAME")
         storage = MemoryStorage(name)
         return storage.under(folder) if folder.strip("/") else storage
+    if scheme in HDFS_SCHEMES:
+        return hdfs_storage(text, options or {})
     return PosixStorage(str(local_path(path)))
 
 
@@ -75,9 +79,9 @@ def local_path(path: str | os.PathLike[str]) -> Path:
         return Path("/" + text.removeprefix("dbfs:").lstrip("/"))
     if scheme and scheme[1] != "file":
         text = text.partition("?")[0].rpartition("@")[2]
-        if scheme[1].lower() in OBJECT_SCHEMES:
+        if scheme[1].lower() in {*OBJECT_SCHEMES, *HDFS_SCHEMES}:
             raise InputError(
-                f"{text} is on an object store, and a path on a file system is needed here; give one, "
+                f"{text} is on a remote store, and a path on a file system is needed here; give one, "
                 "plain or as file:/…"
             )
         raise InputError(

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections import ChainMap
 from collections.abc import Callable, Mapping
 
+from evenflow.storage.hdfs_addresses import HDFS_SCHEMES, hdfs_options
 from evenflow.storage.object_address import OBJECT_SCHEMES, ObjectAddress
 from evenflow.storage.store_options import merge_options
 
@@ -83,9 +85,13 @@ def options_for(
         {'region': 'eu-west-1'}
     """
     found = _SCHEME.match(address)
-    kind = OBJECT_SCHEMES.get(found[1].lower()) if found else None
+    scheme = found[1].lower() if found else ""
+    kind = OBJECT_SCHEMES.get(scheme)
     if kind is None:
-        return {name: str(value) for name, value in (given or {}).items()}
+        own = {name: str(value) for name, value in (given or {}).items()}
+        if scheme in HDFS_SCHEMES:
+            return {**hdfs_options(ChainMap(own, settings), address), **own}  # type: ignore[arg-type]
+        return own
     return merge_options(kind, options_from_hadoop(settings, address), given or {})
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from evenflow.model import InputError
 from evenflow.spark.jars import JarLock, Report
 
-#: `s3a-…`, by the version of Hadoop.
+#: `s3a-…`, by the version of Hadoop; `hdfs`.
 JARS = JarLock(Path(__file__).with_name("jars.lock"), "Stores", "EVENFLOW_STORE_JARS")
 
 
