@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Sequence
+from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -13,6 +14,7 @@ from evenflow.operators.functions import ComputedColumn
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import StructType
 
 
 def quoted(name: str) -> str:
@@ -116,7 +118,21 @@ def arrow_schema(df: DataFrame) -> pa.Schema:
     """The schema, as Arrow has it. Timestamps are moments, whatever zone a session shows them in."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
-    return to_arrow_schema(df.schema, timezone="UTC")
+    if "timezone" in signature(to_arrow_schema).parameters:
+        return to_arrow_schema(df.schema, timezone="UTC")
+    return to_arrow_schema(df.schema)  # Spark 4.1, for which it is always UTC
+
+
+def spark_schema(schema: pa.Schema) -> StructType:
+    """The schema, as Spark has it. Timestamps without a zone are `TimestampNTZType`.
+
+    Example:
+        >>> spark_schema(pa.schema({"at": pa.timestamp("us")})).simpleString()
+        'struct<at:timestamp_ntz>'
+    """
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    return from_arrow_schema(schema, prefer_timestamp_ntz=True)  # not the default in Spark 4.1
 
 
 def is_connect(df: DataFrame) -> bool:

@@ -13,6 +13,7 @@ from uuid import uuid4
 
 from evenflow.engine.output import Output, Sink, Tables
 from evenflow.model import InputError
+from evenflow.spark.columns import spark_schema
 from evenflow.storage import Storage
 from evenflow.storage.addresses import local_path, storage_at
 from evenflow.storage.durable import sync_directory
@@ -167,9 +168,7 @@ class NoopSink(_Staged):
 
 def output_frame(output: Output, spark: SparkSession) -> DataFrame:
     """The rows of a batch's output, as Spark reads them."""
-    from pyspark.sql.pandas.types import from_arrow_schema
-
-    schema = from_arrow_schema(output.schema)
+    schema = spark_schema(output.schema)
     if not output.files:
         return spark.createDataFrame([], schema)
     return spark.read.schema(schema).parquet(*(output.storage.where(name) for name in output.files))
