@@ -9,12 +9,13 @@ READY := $(VENV)/.ready-$(shell cat requirements.lock pyproject.toml lab/pyproje
 JDK_LOCK := requirements-java.lock
 PYTEST := $(BIN)/python -m pytest
 TESTED := tests src/evenflow lab/src
+SITE := -c 'import site; print(site.getsitepackages()[0])'
 
 # Without bytecode every process of the tests, and every worker of Spark, compiles the package again.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install java kafka demo test test-fast test-slow test-random lint types bench docs lock clean
+.PHONY: help install java kafka demo test test-fast test-slow test-random test-spark lint types bench docs lock clean
 
 help: ## list the recipes
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -56,6 +57,23 @@ test-slow: java ## what takes long: many kills, every storage call, every scheme
 test-random: java ## the property tests with fresh seeds and more examples; a failure prints its seed
 	$(PYTEST) -q -n 2 --hypothesis-profile=random -m "not spark and not long" tests
 
+test-spark: java ## the Spark suite on another version: make test-spark SPARK=4.1.x (or 4.1.1, 4.2)
+	@set -e; asked="$(SPARK)"; version="$${asked%.x}"; \
+	test -n "$$version" || { echo "name the version of Spark, such as: make test-spark SPARK=4.1.x"; exit 2; }; \
+	[[ "$$version" == *.*.* ]] || version=$$($(BIN)/python -m pip index versions pyspark \
+		| sed -n 's/^Available versions: //p' | tr -d ' ' | tr , '\n' | grep -m1 "^$${version//./\\.}\.") \
+		|| { echo "the package index has no pyspark $(SPARK)"; exit 2; }; \
+	venv=$(VENV)-spark-$$version; \
+	if ! test -e $$venv/.ready; then \
+		echo "Setting up $$venv with pyspark $$version, about 450 MB; it takes all else from $(VENV)."; \
+		$(BIN)/python -m venv $$venv; \
+		echo "import site; site.addsitedir('$$($(BIN)/python $(SITE))')" > $$($$venv/bin/python $(SITE))/locked.pth; \
+		$$venv/bin/python -m pip install --disable-pip-version-check pyspark==$$version; \
+		touch $$venv/.ready; \
+	fi; \
+	$$venv/bin/python -c 'from evenflow.cli.app import main; raise SystemExit(main(["kafka", "fetch"]))'; \
+	$$venv/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "spark and not long" tests
+
 lint: $(READY) ## ruff and the import contract
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -89,4 +107,4 @@ lock: $(READY) ## choose new versions within pyproject.toml's bounds
 		--no-annotate --custom-compile-command "make lock" --upgrade - -o $(JDK_LOCK)
 
 clean: ## remove what make made
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache out build dist
+	rm -rf $(VENV) $(VENV)-spark-* .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache out build dist

@@ -51,13 +51,18 @@ def test_warnings_alone_make_exit_code_0(monkeypatch, capsys):
 
 
 def test_each_package_is_checked_against_its_bounds(monkeypatch):
-    wanted = ["numpy>=2", "rich>=999", "no-such-package>=1", "pyspark<4.4,>=4.2; extra == 'spark'"]
+    wanted = [
+        "numpy>=2",
+        "rich>=999",
+        "no-such-package>=1",
+        "pyspark<4.4,>=4.1.1; extra == 'spark'",
+    ]
     wanted.append("also-missing; extra == 'kafka'")
     monkeypatch.setattr(requirements.metadata, "requires", lambda name: wanted)
     monkeypatch.setattr(
         requirements.metadata,
         "version",
-        lambda name: {"numpy": "2.4", "rich": "15.0", "pyspark": "4.1.4"}.get(name) or missing(),
+        lambda name: {"numpy": "2.4", "rich": "15.0", "pyspark": "4.1.0"}.get(name) or missing(),
     )
 
     def missing():
@@ -70,7 +75,7 @@ def test_each_package_is_checked_against_its_bounds(monkeypatch):
         Check(
             "pyspark",
             "problem",
-            "4.1.4, where <4.4,>=4.2 is needed",
+            "4.1.0, where <4.4,>=4.1.1 is needed",
             "pip install --upgrade 'evenflow[spark]'",
         ),
     ]

@@ -7,6 +7,7 @@ import pytest
 
 import evenflow as ef
 from evenflow.operators.functions import ComputedColumn
+from evenflow.spark.columns import arrow_schema, spark_schema
 
 F = pytest.importorskip("pyspark.sql.functions")
 
@@ -21,6 +22,16 @@ def df(spark):
 
 def rows_of(df):
     return sorted((tuple(row) for row in df.collect()), key=str)
+
+
+def test_timestamps_with_and_without_a_zone_keep_their_type(spark):
+    """Spark 4.1 takes both for moments unless it is told otherwise."""
+    df = spark.sql(
+        "SELECT timestamp '2026-01-01' AS at, timestamp_ntz '2026-01-01' AS wall, 1 AS n"
+    )
+    assert [arrow_schema(df).field(name).type.tz for name in ("at", "wall")] == ["UTC", None]
+    types = [field.dataType for field in spark_schema(arrow_schema(df))]
+    assert types == [field.dataType for field in df.schema]
 
 
 def test_keys_are_names_columns_or_a_list_as_in_group_by(df):

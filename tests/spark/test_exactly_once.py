@@ -5,6 +5,7 @@ import json
 import os
 import resource
 import shutil
+from importlib import metadata
 from pathlib import Path
 
 import pyarrow as pa
@@ -149,6 +150,10 @@ def test_a_failing_task_changes_nothing(place, tmp_path):
 def test_lost_shuffle_blocks_change_nothing(place, tmp_path):
     """Spark's own injection: of every shuffle the first task's rows are lost, after one task has read
     them, and made again. If they were not the same, Spark would give up in the last stage."""
+    if metadata.version("pyspark").startswith("4.1."):
+        pytest.skip(
+            "Spark 4.1 cannot inject fetch failures; a killed executor loses its blocks, too"
+        )
     events = tmp_path / "events"
     events.mkdir()
     settings = {

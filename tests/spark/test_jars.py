@@ -69,7 +69,7 @@ def test_with_offline_set_nothing_is_fetched(tmp_path, monkeypatch):
 
 
 def test_the_lock_names_whole_archives_once():
-    for group in ("broker", "connector"):
+    for group in ("broker", "connector-4.1", "connector-4.2"):
         files = [archive.file for archive in LOCK.locked(group)]
         assert len(files) == len(set(files))
         assert all(len(archive.digest) == 64 for archive in LOCK.locked(group))

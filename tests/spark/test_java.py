@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import textwrap
+import tomllib
 from pathlib import Path
 from types import ModuleType
 
@@ -11,8 +12,10 @@ import pytest
 
 from evenflow.model import InputError
 from evenflow.spark.java import find_java
+from evenflow.spark.requirements import within
 from evenflow.spark.session import (
     SHUFFLE_CHECKSUMS,
+    SPARK_VERSIONS,
     check_session,
     check_version,
     local_session,
@@ -114,10 +117,48 @@ def test_a_cache_that_cannot_be_written_is_named(machine, tmp_path):
         find_java()
 
 
-@pytest.mark.parametrize("version", ["4.1.4", "3.5.9", "4.4.0", "5.0.0", "unknown"])
+@pytest.mark.parametrize(
+    "version", ["4.1.1", "4.1.4", "4.1.10", "4.2.0", "4.3.0", "4.3.1-SNAPSHOT"]
+)
+def test_versions_of_spark_from_4_1_1_to_4_3_are_accepted(version):
+    check_version(version)
+
+
+@pytest.mark.parametrize("version", ["4.0.5", "3.5.9", "4.4.0", "5.0.0", "unknown"])
 def test_other_versions_of_spark_are_refused(version):
-    with pytest.raises(InputError, match=f"Spark is {version}, and evenflow runs on 4.2 and 4.3"):
+    known = "4.1, 4.2 and 4.3"
+    with pytest.raises(InputError, match=f"Spark is {version}, and evenflow runs on {known}"):
         check_version(version)
+
+
+def test_spark_4_1_0_is_refused_because_its_checksums_do_not_protect():
+    with pytest.raises(
+        InputError, match=r"Spark is 4\.1\.0, and evenflow needs 4\.1\.1 or newer, b"
+    ):
+        check_version("4.1.0")
+
+
+def test_the_package_and_the_check_name_the_same_versions():
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    major, minor = SPARK_VERSIONS[-1]
+    for requirement in (extras["spark"][0], extras["connect"][1]):
+        assert requirement.startswith("pyspark")
+        assert within("4.1.1", requirement)
+        assert within(f"{major}.{minor}.9", requirement)
+        assert not within("4.1.0", requirement)
+        assert not within(f"{major}.{minor + 1}.0", requirement)
+
+
+@pytest.mark.spark
+def test_shuffle_checksums_that_nobody_has_set_are_switched_on(spark):
+    """Off by default in Spark 4.1; on in newer versions, whose sessions are left as they are."""
+    fresh = spark.newSession()
+    by_default = {name: fresh.conf.get(name) for name in SHUFFLE_CHECKSUMS}
+    expected = "false" if spark.version.startswith("4.1.") else "true"
+    assert by_default == dict.fromkeys(SHUFFLE_CHECKSUMS, expected)
+    check_session(fresh)
+    assert [fresh.conf.get(name) for name in SHUFFLE_CHECKSUMS] == ["true", "true"]
 
 
 @pytest.mark.spark

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Sequence
+from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -117,7 +118,9 @@ def arrow_schema(df: DataFrame) -> pa.Schema:
     """The schema, as Arrow has it. Timestamps are moments, whatever zone a session shows them in."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
-    return to_arrow_schema(df.schema, timezone="UTC")
+    if "timezone" in signature(to_arrow_schema).parameters:
+        return to_arrow_schema(df.schema, timezone="UTC")
+    return to_arrow_schema(df.schema)  # Spark 4.1, for which it is always UTC
 
 
 def spark_schema(schema: pa.Schema) -> StructType:

@@ -20,6 +20,7 @@ from evenflow.model import InputError, KeyCounts
 from evenflow.model.validation import check_whole
 from evenflow.operators import Aggregates, Operator, count, mean
 from evenflow.operators.service_time import ServiceTime
+from evenflow.spark.columns import spark_schema
 from evenflow.spark.keyed import keyed
 from evenflow.spark.sinks import MemorySink
 
@@ -121,8 +122,6 @@ def run_stream(
         seconds: the service time of a message.
         on_batch: called with the metrics of each batch.
     """
-    from pyspark.sql.pandas.types import from_arrow_schema
-
     metrics: list[Mapping[str, Any]] = []
 
     def note(batch: Mapping[str, Any]) -> None:
@@ -130,7 +129,7 @@ def run_stream(
         if on_batch is not None:
             on_batch(batch)
 
-    reader = spark.readStream.schema(from_arrow_schema(_SCHEMA))
+    reader = spark.readStream.schema(spark_schema(_SCHEMA))
     rows = reader.option("maxFilesPerTrigger", SOURCES).parquet(f"file://{files}")
     sink = MemorySink()
     query = (

@@ -15,7 +15,7 @@ import pyarrow as pa
 from evenflow.engine.layout import FINGERPRINT, PARTITION, REPORT
 from evenflow.engine.program import Stages
 from evenflow.engine.routing import Route
-from evenflow.spark.columns import quoted
+from evenflow.spark.columns import quoted, spark_schema
 from evenflow.spark.native_routing import can_route, routed_by_owner, shuffled_by_owner
 
 if TYPE_CHECKING:
@@ -76,20 +76,18 @@ def frame_of(df: DataFrame, stages: Stages, loads: Observation | None = None) ->
         stages: of the batch.
         loads: is filled with the number of rows that each partition was sent.
     """
-    from pyspark.sql.pandas.types import from_arrow_schema
-
     job = stages.job
     rows = df.select(*(df[quoted(name)] for name in job.rows.names))
     # Only those need fingerprints who hand states on or store them.
     fingerprints = stages.batch is not None or stages.split is not None
     shuffled = _shuffled(rows, stages.route, fingerprints, loads)
     if stages.split is not None:
-        parts = from_arrow_schema(job.parts_schema())
+        parts = spark_schema(job.parts_schema())
         shuffled = shuffled.mapInArrow(InPartition(stages.split), parts)
         shuffled = shuffled.repartitionById(stages.plan.partitions, PARTITION)
     schema: Any = f"{REPORT} string"
     if stages.batch is None:
-        schema = from_arrow_schema(job.output_schema())
+        schema = spark_schema(job.output_schema())
     return shuffled.mapInArrow(InPartition(stages.own), schema)
 
 

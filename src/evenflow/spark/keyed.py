@@ -22,6 +22,7 @@ from evenflow.operators.interval_join import Predicate
 from evenflow.spark.columns import (
     arrow_schema,
     check_columns,
+    spark_schema,
     with_column,
     with_computed,
     with_keys,
@@ -310,9 +311,7 @@ class Keyed:
             return cast(BalancedDataFrame, self._batch_frame(job))
 
         def schema() -> StructType:
-            from pyspark.sql.pandas.types import from_arrow_schema
-
-            return from_arrow_schema(job.output_schema())
+            return spark_schema(job.output_schema())
 
         def start(settings: StreamSettings) -> StreamingQuery:
             return start_query(self.df, self._job(work_of(settings.mode)), settings)

@@ -114,10 +114,10 @@ def _package(name: str, bounds: str, advice: str) -> Check:
 
 
 def within(version: str, bounds: str) -> bool:
-    """Whether a version keeps to bounds of the kind `>=4.2,<4.4`.
+    """Whether a version keeps to bounds of the kind `>=4.1.1,<4.4`.
 
     Example:
-        >>> within("4.3.0", ">=4.2,<4.4"), within("4.10", ">=4.2,<4.4"), within("2", ">=2.0")
+        >>> within("4.3.0", ">=4.1.1,<4.4"), within("4.10", ">=4.1.1,<4.4"), within("2", ">=2.0")
         (True, False, True)
     """
     kept: dict[str, Callable[[Any, Any], bool]] = {

@@ -19,10 +19,10 @@ from evenflow.spark.java import find_java
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-SPARK_VERSIONS = ((4, 2), (4, 3))
+SPARK_VERSIONS = ((4, 1), (4, 2), (4, 3))
 
-#: Spark's guard against a shuffle whose rows differ when one of its tasks is run again. Both are on
-#: unless somebody has switched them off.
+#: Spark's guard against a shuffle whose rows differ when one of its tasks is run again. By default,
+#: Spark 4.1 has both off, newer versions have both on.
 SHUFFLE_CHECKSUMS = (
     "spark.sql.shuffle.orderIndependentChecksum.enabled",
     "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch",
@@ -171,17 +171,22 @@ def check_session(spark: SparkSession) -> None:
     without them, a task that is run again could send a row to a second partition, or to none, unseen.
     Its tasks need a Python that has this package.
 
+    Guarantee: the checksums are on afterwards. Where Spark's default is off (4.1) and nobody has set
+    them, they are switched on for this session; where somebody has switched them off, it is refused.
+
     Parameters:
         spark: a session, classic or Connect.
     """
     check_version(spark.version)
     for name in SHUFFLE_CHECKSUMS:
-        value = spark.conf.get(name)
-        if value != "true":
+        if spark.conf.get(name) == "true":
+            continue
+        if spark.conf.get(name, None) is not None:
             raise InputError(
-                f"{name} is {value}, and must be true, because exactly-once rests on it; set it with "
-                f"spark.conf.set({name!r}, 'true'), or drop the setting: true is Spark's default"
+                f"{name} is false, and must be true, because exactly-once rests on it; set it with "
+                f"spark.conf.set({name!r}, 'true'), or drop the setting"
             )
+        spark.conf.set(name, "true")
     _check_shuffle(spark)
     _check_tasks_python(spark)
 
@@ -255,14 +260,19 @@ def check_version(version: str) -> None:
         >>> check_version("3.5.1")  # doctest: +ELLIPSIS
         Traceback (most recent call last):
         ...
-        evenflow.model.errors.InputError: Spark is 3.5.1, and evenflow runs on 4.2 and 4.3; ...
+        evenflow.model.errors.InputError: Spark is 3.5.1, and evenflow runs on 4.1, 4.2 and 4.3; ...
     """
     match = re.match(r"(\d+)\.(\d+)", version)
+    install = "pip install 'evenflow[spark]', and the same version on the cluster"
     if match is None or (int(match[1]), int(match[2])) not in SPARK_VERSIONS:
-        known = " and ".join(f"{major}.{minor}" for major, minor in SPARK_VERSIONS)
+        *others, newest = (f"{major}.{minor}" for major, minor in SPARK_VERSIONS)
+        known = f"{', '.join(others)} and {newest}"
+        raise InputError(f"Spark is {version}, and evenflow runs on {known}; {install}")
+    if re.match(r"4\.1\.0\b", version):
         raise InputError(
-            f"Spark is {version}, and evenflow runs on {known}; pip install 'evenflow[spark]', and "
-            "the same version on the cluster"
+            "Spark is 4.1.0, and evenflow needs 4.1.1 or newer, because 4.1.0 does not always run the "
+            "following stages again when a shuffle's checksum differs (SPARK-54556), and exactly-once "
+            f"rests on that; {install}"
         )
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from evenflow.engine.job import Job
 from evenflow.engine.survey import SURVEYED, Survey, hot_keys, plan_for
 from evenflow.model import Plan
-from evenflow.spark.columns import quoted
+from evenflow.spark.columns import quoted, spark_schema
 from evenflow.spark.execution import InPartition
 
 if TYPE_CHECKING:
@@ -19,8 +19,6 @@ def survey_plan(df: DataFrame, job: Job, plan: Plan) -> Plan:
 
     A Spark job reads the key columns once, here.
     """
-    from pyspark.sql.pandas.types import from_arrow_schema
-
     keys = df.select(*(df[quoted(name)] for name in job.key))
-    found = keys.mapInArrow(InPartition(Survey(job.key)), from_arrow_schema(SURVEYED)).toArrow()
+    found = keys.mapInArrow(InPartition(Survey(job.key)), spark_schema(SURVEYED)).toArrow()
     return plan_for(job, plan, hot_keys(found))
