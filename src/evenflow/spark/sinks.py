@@ -13,6 +13,7 @@ from uuid import uuid4
 
 from evenflow.engine.output import Output, Sink, Tables
 from evenflow.model import InputError
+from evenflow.spark.names import as_pattern
 from evenflow.storage import Storage
 from evenflow.storage.addresses import local_path, storage_at
 from evenflow.storage.durable import sync_directory
@@ -172,7 +173,8 @@ def output_frame(output: Output, spark: SparkSession) -> DataFrame:
     schema = from_arrow_schema(output.schema)
     if not output.files:
         return spark.createDataFrame([], schema)
-    return spark.read.schema(schema).parquet(*(output.storage.where(name) for name in output.files))
+    files = (as_pattern(output.storage.where(name)) for name in output.files)
+    return spark.read.schema(schema).parquet(*files)
 
 
 @dataclass(frozen=True)
