@@ -72,6 +72,14 @@ class Job:
                 f"the output would have two columns {min(twice)!r}, and one of them is the key; "
                 "rename the key or the other one"
             )
+        seen: dict[str, str] = {}
+        for name in (*self.key, *emitted.names):
+            other = seen.setdefault(name.lower(), name)
+            if other != name:
+                raise InputError(
+                    f"the output would have the columns {other!r} and {name!r}, which differ only by "
+                    "case, and Spark could not read them; rename one"
+                )
         keys = (self.rows.field(name).with_nullable(True) for name in self.key)
         return pa.schema([*keys, *emitted])
 

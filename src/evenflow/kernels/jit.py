@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import tempfile
 from collections.abc import Callable
@@ -13,7 +14,11 @@ from typing import Any
 import numba
 from numba.cpython.unsafe.numbers import trailing_zeros
 
+from evenflow.model.private_directories import check_unmovable, open_private
+
 __all__ = ["cache_directory", "inlined", "kernel", "trailing_zeros"]
+
+_log = logging.getLogger("evenflow")
 
 _PACKAGE = Path(__file__).resolve().parent.parent
 
@@ -34,17 +39,30 @@ def _sources_digest() -> str:
 
 @cache
 def cache_directory() -> Path | None:
-    """The directory for compiled code: `EVENFLOW_CACHE_DIR`, else the user's cache, else the temporary
-    directory; None if none is writeable (kernels then compile in every process)."""
+    """The directory for compiled code: in `EVENFLOW_CACHE_DIR`, else in the user's cache, else in the
+    temporary directory; None if there is none (kernels then compile in every process).
+
+    Guarantee: it is this user's alone (`model/private_directories.py`). The compiler unpickles what
+    lies there, which runs whatever somebody else has put there.
+    """
     user = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    temporary = os.path.join(tempfile.gettempdir(), f"evenflow-{os.getuid()}")
-    for base in (os.environ.get("EVENFLOW_CACHE_DIR"), os.path.join(user, "evenflow"), temporary):
+    temporary = os.path.join(tempfile.gettempdir(), f"evenflow-{os.geteuid()}")
+    given = os.environ.get("EVENFLOW_CACHE_DIR")
+    for base in (given, os.path.join(user, "evenflow"), temporary):
         if not base:
             continue
-        directory = Path(base) / "kernels" / _sources_digest()
+        directory = Path(base).absolute() / "kernels" / _sources_digest()
         try:
-            directory.mkdir(parents=True, exist_ok=True)
-        except OSError:
+            os.close(open_private(str(directory)))
+            check_unmovable(str(directory))
+        except OSError as error:
+            if base == given or isinstance(error, PermissionError):
+                _log.warning(
+                    "compiled kernels are not kept in %s: %s; set EVENFLOW_CACHE_DIR to a directory "
+                    "to which only this user can write",
+                    base,
+                    error.strerror or error,
+                )
             continue
         if os.access(directory, os.W_OK):
             return directory

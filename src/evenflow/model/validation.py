@@ -7,6 +7,8 @@ from numbers import Integral
 
 from evenflow.model.errors import InputError
 
+MOST_PARTITIONS = 10_000
+
 
 def check_share(what: str, value: float | None) -> None:
     """Reject a share that is not in (0, 1]; None stands for a default."""
@@ -30,6 +32,16 @@ def check_whole(what: str, value: object, least: int) -> None:
     """Reject anything but a whole number (an `int`) of at least `least`."""
     if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
         raise InputError(f"{what} must be a whole number of at least {least}, got {value}")
+
+
+def check_partitions(value: object) -> None:
+    """Reject a number of partitions that no query has use for."""
+    check_whole("partitions", value, least=1)
+    if isinstance(value, Integral) and int(value) > MOST_PARTITIONS:
+        raise InputError(
+            f"partitions must be at most {MOST_PARTITIONS:,}, got {value:,}: every batch starts as "
+            "many tasks; take a few times the number of cores"
+        )
 
 
 def check_one_each(owners: str, count: int, what: str, values: tuple[float, ...] | None) -> None:

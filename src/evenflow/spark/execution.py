@@ -6,9 +6,9 @@ Spark supplies rows, shuffles and processes; everything that computes is in `eve
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -16,12 +16,14 @@ from evenflow.engine.layout import FINGERPRINT, PARTITION, REPORT
 from evenflow.engine.program import Stages
 from evenflow.engine.routing import Route
 from evenflow.spark.columns import quoted, spark_schema
+from evenflow.spark.names import neutral, with_neutral_names
 from evenflow.spark.native_routing import can_route, routed_by_owner, shuffled_by_owner
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Observation, SparkSession
     from pyspark.sql.types import StructType
 
+_OWN_OF_PARTS = 2  # columns of parts of states before the keys: partition and fingerprint
 TRIES = 4  #: of a batch that Spark wants to be run again; as many as it gives a stage
 
 _GAVE_UP = re.compile(r"cannot rollback|rollback failed|rolling back", re.IGNORECASE)
@@ -31,15 +33,27 @@ Task = Callable[[int, Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 @dataclass(frozen=True)
 class InPartition:
-    """A `mapInArrow` function that runs a task of the engine under its partition's number."""
+    """A `mapInArrow` function that runs a task of the engine under its partition's number.
+
+    Parameters:
+        task: of the engine.
+        names: what the last columns are called, which Spark knows under neutral names.
+    """
 
     task: Task
+    names: tuple[str, ...] = ()
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from pyspark import TaskContext
 
         context = TaskContext.get()
-        return self.task(0 if context is None else int(context.partitionId()), batches)
+        return self.task(
+            0 if context is None else int(context.partitionId()), map(self._named, batches)
+        )
+
+    def _named(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        ours = batch.num_columns - len(self.names)
+        return batch.rename_columns([*batch.schema.names[:ours], *self.names])
 
 
 @dataclass(frozen=True)
@@ -77,34 +91,50 @@ def frame_of(df: DataFrame, stages: Stages, loads: Observation | None = None) ->
         loads: is filled with the number of rows that each partition was sent.
     """
     job = stages.job
-    rows = df.select(*(df[quoted(name)] for name in job.rows.names))
+    names = tuple(job.rows.names)
+    rows = neutral_columns(df, names)
     # Only those need fingerprints who hand states on or store them.
     fingerprints = stages.batch is not None or stages.split is not None
-    shuffled = _shuffled(rows, stages.route, fingerprints, loads)
+    shuffled = _shuffled(rows, names, stages.route, fingerprints, loads)
     if stages.split is not None:
-        parts = spark_schema(job.parts_schema())
-        shuffled = shuffled.mapInArrow(InPartition(stages.split), parts)
+        parts = job.parts_schema()
+        split = InPartition(stages.split, names)
+        names = tuple(parts.names[_OWN_OF_PARTS:])
+        schema = spark_schema(with_neutral_names(parts, _OWN_OF_PARTS))
+        shuffled = shuffled.mapInArrow(split, schema)
         shuffled = shuffled.repartitionById(stages.plan.partitions, PARTITION)
-    schema: Any = f"{REPORT} string"
-    if stages.batch is None:
-        schema = spark_schema(job.output_schema())
-    return shuffled.mapInArrow(InPartition(stages.own), schema)
+    own = InPartition(stages.own, names)
+    if stages.batch is not None:
+        return shuffled.mapInArrow(own, f"{REPORT} string")
+    output = job.output_schema()
+    result = shuffled.mapInArrow(own, spark_schema(with_neutral_names(output)))
+    return result.toDF(*output.names)
+
+
+def neutral_columns(df: DataFrame, names: Sequence[str]) -> DataFrame:
+    """These columns, under names that Spark does not look into."""
+    return df.select(*(df[quoted(name)].alias(neutral(i)) for i, name in enumerate(names)))
 
 
 def _shuffled(
-    rows: DataFrame, route: Route, fingerprints: bool, loads: Observation | None
+    rows: DataFrame,
+    names: tuple[str, ...],
+    route: Route,
+    fingerprints: bool,
+    loads: Observation | None,
 ) -> DataFrame:
     """The rows, each in its partition.
 
     Where a key has one owner, by its hash, Spark's own expressions know it, and no row visits Python.
     """
-    native = route.by_hash and can_route([rows.schema[name].dataType for name in route.key])
+    key = [neutral(names.index(name)) for name in route.key]
+    native = route.by_hash and can_route([rows.schema[name].dataType for name in key])
     if native and loads is None:
-        return shuffled_by_owner(rows, route.key, route.partitions, route.seed, fingerprints)
+        return shuffled_by_owner(rows, key, route.partitions, route.seed, fingerprints)
     if native:
-        routed = routed_by_owner(rows, route.key, route.partitions, route.seed)
+        routed = routed_by_owner(rows, key, route.partitions, route.seed)
     else:
-        routed = rows.mapInArrow(InPartition(route), _routed_schema(rows))
+        routed = rows.mapInArrow(InPartition(route, names), _routed_schema(rows))
     if loads is not None:
         routed = routed.observe(loads, *_row_counts(route.partitions))
     if not fingerprints:

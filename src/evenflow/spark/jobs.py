@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import tempfile
-from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -18,6 +17,7 @@ from evenflow.model import InputError, Plan
 from evenflow.spark.checkpointed_query import start_checkpointed
 from evenflow.spark.columns import is_connect, spark_schema
 from evenflow.spark.execution import OnSpark, frame_of
+from evenflow.spark.names import check_names, check_output
 from evenflow.spark.preflight import preflight
 from evenflow.spark.query import StreamingQuery
 from evenflow.spark.sinks import Target
@@ -60,7 +60,7 @@ def build_job(
         )
     wanted = work.columns()
     names = list(schema.names if wanted is None else dict.fromkeys([*keys, *wanted]))
-    _check_names(names)
+    check_names(names)
     rows = pa.schema([schema.field(str(name)).with_nullable(True) for name in names])
     job = Job(
         key=keys,
@@ -114,6 +114,7 @@ def start_query(df: DataFrame, job: Job, settings: StreamSettings) -> StreamingQ
         df: the streaming DataFrame.
         settings: where the output goes, and how often.
     """
+    check_output(job.output_schema().names, settings.format, settings.name)
     target = Target(
         format="",
         schema=spark_schema(job.output_schema()),
@@ -172,17 +173,6 @@ def _checkpoint_location(df: DataFrame, settings: StreamSettings) -> str:
         'a checkpoint location is needed, where state is kept; add .option("checkpointLocation", '
         '"path/to/checkpoint")' + "".join(f" in place of {name!r}" for name in near)
     )
-
-
-def _check_names(names: Iterable[str]) -> None:
-    """Refuse names that Spark itself cannot hand to Python: its `mapInArrow` takes a dot for the way
-    into a struct."""
-    for name in names:
-        if "." in name or "`" in name:
-            raise InputError(
-                f"the column {name!r} has a dot or a backtick in its name, which Spark's mapInArrow "
-                'does not take; rename it with withColumnRenamed, or give a key an .alias("…")'
-            )
 
 
 def _check_key_types(job: Job) -> None:

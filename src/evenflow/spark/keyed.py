@@ -16,7 +16,7 @@ from evenflow.engine.work import Work
 from evenflow.grouping.protocol import GroupingScheme
 from evenflow.model import InputError, Plan
 from evenflow.model.durations import microseconds
-from evenflow.model.validation import check_whole
+from evenflow.model.validation import check_partitions
 from evenflow.operators import Aggregate, Aggregates, Operator, Window, count
 from evenflow.operators.interval_join import Predicate
 from evenflow.spark.columns import (
@@ -96,7 +96,7 @@ class Keyed:
         from evenflow.grouping import make
 
         if partitions is not None:
-            check_whole("partitions", partitions, least=1)
+            check_partitions(partitions)
         chosen: GroupingScheme | None
         if "workers" in parameters:
             raise InputError(

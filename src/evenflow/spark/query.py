@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING, Any, cast
 
 from evenflow.model import EvenflowError
-from evenflow.model.validation import check_not_negative, check_whole
+from evenflow.model.validation import check_not_negative, check_partitions
 from evenflow.spark.batch_metrics import metrics_frame
 from evenflow.spark.stopping import BatchGate
 from evenflow.state.journal import request_partitions
@@ -167,7 +167,7 @@ class StreamingQuery:
         State follows the keys; only keys that must move do, except under the scheme "key". The number
         stays after a restart, unless the query is then started with another one than this time.
         """
-        check_whole("partitions", partitions, least=1)
+        check_partitions(partitions)
         request_partitions(self._storage, partitions, self.partitions)
 
     def metrics(self) -> list[dict[str, Any]]:
@@ -207,4 +207,13 @@ def reason_of(text: str) -> str:
                 return line.partition(name)[2].strip()
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     errors = [line for line in lines if _ERROR.match(line)]
-    return errors[-1] if errors else (lines[0] if lines else "the query has failed")
+    return errors[-1] if errors else (_raised(text) or "the query has failed")
+
+
+def _raised(text: str) -> str:
+    """The last line of the last Python traceback, which names the error; else the first line."""
+    _, found, traceback = text.rpartition("Traceback (most recent call last):\n")
+    # Lines of the traceback itself are indented; it ends with the error, before a Java stack.
+    named = [line for line in traceback.splitlines() if line.strip() and not line[0].isspace()]
+    lines = [line.strip() for line in (named if found else text.splitlines()) if line.strip()]
+    return lines[0] if lines else ""

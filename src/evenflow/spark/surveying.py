@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from evenflow.engine.job import Job
 from evenflow.engine.survey import SURVEYED, Survey, hot_keys, plan_for
 from evenflow.model import Plan
-from evenflow.spark.columns import quoted, spark_schema
-from evenflow.spark.execution import InPartition
+from evenflow.spark.columns import spark_schema
+from evenflow.spark.execution import InPartition, neutral_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -19,6 +19,7 @@ def survey_plan(df: DataFrame, job: Job, plan: Plan) -> Plan:
 
     A Spark job reads the key columns once, here.
     """
-    keys = df.select(*(df[quoted(name)] for name in job.key))
-    found = keys.mapInArrow(InPartition(Survey(job.key)), spark_schema(SURVEYED)).toArrow()
+    survey = InPartition(Survey(job.key), job.key)
+    keys = neutral_columns(df, job.key)
+    found = keys.mapInArrow(survey, spark_schema(SURVEYED)).toArrow()
     return plan_for(job, plan, hot_keys(found))

@@ -17,6 +17,8 @@ from threading import Lock
 
 import numpy as np
 
+from evenflow.model.private_directories import open_private
+
 PAGE = 64 << 10
 _MARKS = 4 << 20  # bytes before the first page: enough for objects of 64 GiB
 _GAP = 4  # pages that are read again rather than making another request
@@ -109,7 +111,7 @@ class PageDirectory:
     def _opened(self) -> _Descriptor:
         directory = self._directory
         if directory is None:
-            directory = self._directory = _Descriptor(_private_directory(self._path))
+            directory = self._directory = _Descriptor(open_private(self._path))
         return directory
 
     def _evict(self) -> None:
@@ -252,16 +254,3 @@ def _pages(ranges: Ranges, among: np.ndarray, first: int) -> list[int]:
             edges[-(-end // PAGE) - first] -= 1
     (pages,) = np.nonzero((np.cumsum(edges)[:-1] > 0) & among)
     return (pages + first).tolist()
-
-
-def _private_directory(path: str) -> int:
-    """Open a directory that is this user's alone, made if it is not there; `OSError` if it is not."""
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    with suppress(FileExistsError):
-        os.mkdir(path, 0o700)
-    number = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    stat = os.fstat(number)
-    if stat.st_uid != os.geteuid() or stat.st_mode & 0o077:
-        os.close(number)
-        raise PermissionError(f"{path} is not private: its owner or mode is not this user's, 0700")
-    return number

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from evenflow.engine.output import Output
 from evenflow.spark.columns import spark_schema
 from evenflow.spark.locations import spark_address
+from evenflow.spark.names import as_pattern
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
@@ -18,8 +19,8 @@ def output_frame(output: Output, spark: SparkSession) -> DataFrame:
     schema = spark_schema(output.schema)
     if not output.files:
         return spark.createDataFrame([], schema)
-    files = (spark_address(spark, output.storage.where(name)) for name in output.files)
-    return spark.read.schema(schema).parquet(*files)
+    places = (spark_address(spark, output.storage.where(name)) for name in output.files)
+    return spark.read.schema(schema).parquet(*map(as_pattern, places))
 
 
 def frame_writer(
