@@ -118,3 +118,23 @@ def test_the_output_of_another_query_is_refused(tmp_path, kind):
 def test_output_without_a_complete_batch_is_refused():
     with pytest.raises(ef.InputError, match="no complete batch"):
         read_output(None, "memory://nothing-here")
+
+
+@pytest.mark.parametrize("kind", ["posix", "memory"])
+def test_a_batch_of_another_history_is_refused_and_never_dropped(tmp_path, kind):
+    """The checkpoint was restored from a backup: batch 7 has other rows than the output's batch 7."""
+    sink = ParquetSink(PosixStorage(str(tmp_path)) if kind == "posix" else MemoryStorage())
+    staging = sink.staging(sink.storage)
+    content = pa.BufferOutputStream()
+    pq.write_table(pa.table({"k": ["a"], "n": [1]}), content)
+    for batch in (7, 8):
+        name = f"staging/{batch:010d}-00000-aa.parquet"
+        staging.put(name, [content.getvalue()])
+        output = Output(batch, staging, [name], pa.schema([]), "mine", f"origin of {batch}")
+        sink.deliver(output, None)
+    sink.deliver(output, None)  # the same batch again, by a driver that did not know
+    for files in (output.files, []):
+        with pytest.raises(ef.InputError, match=r"has batch 8, .* restored from a backup.* remove"):
+            sink.deliver(replace(output, origin="another", files=files), None)
+    with pytest.raises(ef.InputError, match=r"has batch 7, .* restored from a backup"):
+        sink.deliver(replace(output, batch=7, origin="another"), None)

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from evenflow.engine.output import Output
 from evenflow.model import InputError
 from evenflow.spark.sinks.frames import frame_writer
-from evenflow.spark.sinks.protocol import InCheckpoint, Target
+from evenflow.spark.sinks.protocol import InCheckpoint, Target, another_history
 from evenflow.spark.sinks.tables import check_format, needs_place, prepare_table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-QUERY, BATCH = "evenflow.query", "evenflow.batch"  #: in the summary of a snapshot
+QUERY, BATCH, ORIGIN = "evenflow.query", "evenflow.batch", "evenflow.origin"  #: of a snapshot
 
 
 @dataclass(frozen=True)
@@ -57,20 +57,26 @@ class IcebergSink(InCheckpoint):
 
     def deliver(self, output: Output, session: Any) -> None:
         newest = newest_batch(session, self.table, output.query)
-        if newest is not None and newest >= output.batch:
+        if newest is not None and newest[0] >= output.batch:
+            if newest != (output.batch, output.origin):
+                raise another_history(self.table, output.batch)
             return  # from a driver that died before it could commit: the rows are the same
-        mark = {QUERY: output.query, BATCH: str(output.batch)}
+        mark = {QUERY: output.query, BATCH: str(output.batch), ORIGIN: output.origin}
         options = {**self.options, **{f"snapshot-property.{key}": mark[key] for key in mark}}
         writer = frame_writer(output, session, self.name, options, self.partition_by)
         writer.saveAsTable(self.table)
 
 
-def newest_batch(spark: SparkSession, table: str, query: str) -> int | None:
-    """The number of the newest batch of a query that an Iceberg table has; None if it has none.
+def newest_batch(spark: SparkSession, table: str, query: str) -> tuple[int, str] | None:
+    """Number and origin of the newest batch of a query that an Iceberg table has; None if it has none.
 
     Reads the table's metadata file, which an append reads as well, and no manifests. A snapshot that
     somebody has rolled back counts as one that the table has.
     """
-    snapshots = spark.table(f"{table}.snapshots").where(f"summary['{QUERY}'] = '{query}'")
-    found = snapshots.selectExpr(f"max(CAST(summary['{BATCH}'] AS BIGINT))").first()
-    return None if found is None or found[0] is None else int(found[0])
+    from pyspark.sql import functions as F
+
+    summary = F.col("summary")
+    batch = F.struct(summary[BATCH].cast("long").alias("batch"), summary[ORIGIN].alias("origin"))
+    snapshots = spark.table(f"{table}.snapshots").where(summary[QUERY] == query)
+    found = snapshots.agg(F.max(batch).alias("newest")).collect()[0]["newest"]
+    return None if found is None else (int(found["batch"]), found["origin"] or "")

@@ -14,10 +14,10 @@ from uuid import uuid4
 from evenflow.engine.output import Output
 from evenflow.model import InputError
 from evenflow.spark.locations import spark_address, storage_for
-from evenflow.spark.sinks.protocol import Target
+from evenflow.spark.sinks.protocol import Target, another_history
 from evenflow.state.errors import explained
 from evenflow.storage import Storage, together
-from evenflow.storage.durable import sync_directory
+from evenflow.storage.durable import sync_directory, write_whole
 from evenflow.storage.posix import PosixStorage
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 _MARK = "_evenflow"  # Spark does not read names that begin with an underscore
 _COMPLETE = "complete/"  # what is below it has the number of a batch that is there whole
 _KEPT = 10  # of these marks; a reader needs the newest
+_ORIGIN = "_origin"  # says of which rows the batch was made
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,8 @@ class ParquetSink:
       rows: a reader may see a part of the newest batch, and never a row twice. `read_output` leaves
       the newest batch out until it is whole.
 
-    A place with the output of another query is refused.
+    A place with the output of another query is refused, and so is one that has another batch of this
+    number, from before the checkpoint was restored from a backup.
 
     Parameters:
         storage: where the output goes.
@@ -74,13 +76,19 @@ class ParquetSink:
 
     def _rename(self, output: Output, root: Path) -> None:
         final = root / f"batch={output.batch}"
-        if final.exists() or not output.files:
-            return  # from a driver that died before it could commit: the rows are the same
+        if final.exists():  # from a driver that died before it could commit: the rows are the same
+            origin = final / _ORIGIN
+            self._check_history(output, origin.read_text() if origin.exists() else "")
+            return
+        if not output.files:
+            return
         # Among the tasks' files, so that what a driver that dies here leaves is cleared with them.
         complete = root / _MARK / "staging" / f"{output.batch:010d}-{uuid4().hex}"
         complete.mkdir(parents=True)
         for name in output.files:
             os.link(output.storage.where(name), complete / Path(name).name)
+        if output.origin:
+            write_whole(complete / _ORIGIN, [output.origin.encode()])
         sync_directory(complete)
         try:
             os.rename(complete, final)
@@ -94,7 +102,10 @@ class ParquetSink:
         mark, folder = _complete(output.batch), f"batch={output.batch}/"
         own = self.storage.under(_MARK)
         marks = own.list(_COMPLETE)
+        if marks and marks[-1] > mark:
+            raise another_history(self.storage.where(), output.batch)
         if mark in marks:
+            self._check_history(output, own.read(mark).decode())
             return
         finals = {_final_name(folder, name): name for name in output.files}
         copies = [partial(self.storage.copy, f"{_MARK}/{name}", to) for to, name in finals.items()]
@@ -103,8 +114,12 @@ class ParquetSink:
             # The same names, unless somebody else has put files there.
             left = [name for name in self.storage.list(folder) if name not in finals]
             self.storage.delete(*left)
-            own.put(mark, [output.query.encode()])
+            own.put(mark, [output.origin.encode()])
             own.delete(*marks[: 1 - _KEPT])
+
+    def _check_history(self, output: Output, origin: str) -> None:
+        if origin != output.origin and origin and output.origin:
+            raise another_history(self.storage.where(), output.batch)
 
     def _check_query(self, query: str) -> None:
         """Take the place for this query. Batches of another one, maybe one whose checkpoint was

@@ -38,6 +38,20 @@ class Format(Sink, Protocol):
         ...
 
 
+def another_history(where: str, batch: int) -> InputError:
+    """The error for an output that goes on where the checkpoint does not.
+
+    Parameters:
+        where: the output.
+        batch: that is to be delivered.
+    """
+    return InputError(
+        f"{where} has batch {batch}, or a later one, made of other rows: the checkpoint was restored "
+        f"from a backup, and the output was not; remove batch {batch} and all later ones from the "
+        "output, or restore it from the same backup, or give this query an output of its own"
+    )
+
+
 class InCheckpoint:
     """A sink for which tasks write the output into the checkpoint."""
 
