@@ -115,9 +115,10 @@ def test_the_output_of_another_query_is_refused(tmp_path, kind):
         sink.deliver(replace(empty, query="other"), None)
 
 
-def test_output_without_a_complete_batch_is_refused():
+@pytest.mark.spark
+def test_output_without_a_complete_batch_is_refused(spark):
     with pytest.raises(ef.InputError, match="no complete batch"):
-        read_output(None, "memory://nothing-here")
+        read_output(spark, "memory://nothing-here")
 
 
 @pytest.mark.parametrize("kind", ["posix", "memory"])
