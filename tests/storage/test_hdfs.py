@@ -9,12 +9,22 @@ from contextlib import contextmanager
 from urllib.request import urlopen
 from uuid import uuid4
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize
 
-from evenflow.storage import storage_at
+from evenflow.engine.in_process import run_stream
+from evenflow.engine.job import Job
+from evenflow.engine.keyed_states import KeyedStates
+from evenflow.engine.output import Tables
+from evenflow.grouping import make
+from evenflow.operators import Aggregates
+from evenflow.operators import count as count_rows
+from evenflow.state.verification import verify
+from evenflow.storage import MemoryStorage, storage_at
 from evenflow.storage.hdfs import UNFINISHED
 from evenflow.storage.requests import counting
 from evenflow_lab.checking.store_proxy import Faults, StoreProxy
@@ -263,9 +273,6 @@ def test_requests_are_counted_as_they_are_made(storage):
 
 @pytest.mark.spark
 def test_spark_reads_what_is_written_at_the_same_address(spark, storage):
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     content = io.BytesIO()
     pq.write_table(pa.table({"k": list(range(100))}), content)
     storage.put("table/part-0.parquet", [memoryview(content.getvalue())])
@@ -276,3 +283,25 @@ def test_spark_reads_what_is_written_at_the_same_address(spark, storage):
     assert spark.read.parquet(storage.where("table")).selectExpr("sum(k)").first()[0] == 4950
     spark.range(10).write.parquet(storage.where("by-spark"))
     assert any(name.endswith(".parquet") for name in storage.list("by-spark/"))
+
+
+def test_a_stream_whose_state_is_on_hdfs_ends_as_in_memory_through_faults(hdfs_server):
+    schema = pa.schema([("k", pa.string())])
+    chance = random.Random(1)
+    batches = [
+        pa.table({"k": [f"k{int(chance.paretovariate(1)) % 9}" for _ in range(30)]}, schema)
+        for _ in range(5)
+    ]
+    job = Job(("k",), schema, KeyedStates(Aggregates(n=count_rows())), make("w-choices"), 2)
+    expected, found = Tables(), Tables()
+    assert len(list(run_stream(job, MemoryStorage(), batches, expected))) == 5
+    faults = Faults.evenly(0.1, hold=0.5, slow=0.2, seed=2)
+    with _through_proxy(hdfs_server, faults) as (storage, proxy):
+        assert len(list(run_stream(job, storage, batches, found))) == 5
+        assert sum(proxy.counts()["faults"].values()) >= 5
+        assert not verify(storage).problems
+    assert _rows(found) == _rows(expected)
+
+
+def _rows(sink):
+    return sorted(map(str, sink.latest("k").to_pylist()))

@@ -109,7 +109,12 @@ def test_what_passes_by_itself_is_tried_again(failure):
             "'alice'; grant the rights",
         ),
         ((401, "<html>"), PermissionError, "HTTP 401 .*or give the option user, kerberos"),
-        ((404, "<html>"), OSError, "not an answer of WebHDFS; is http_address that of a NameNode"),
+        ((404, "<html>"), OSError, "HTTP 404 .*; is the option http_address that of a NameNode"),
+        (
+            _error("DSQuotaExceededException", "quota = 1"),
+            OSError,
+            "quota = 1; raise the quota, or",
+        ),
         (_error("FileNotFoundException"), FileNotFoundError, "No such object: 'hdfs://blue/x/y'"),
     ],
 )

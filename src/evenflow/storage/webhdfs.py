@@ -253,8 +253,10 @@ timeout=60.0, patience=60.0)
             return PermissionError(errno.EACCES, message)
         if status >= 500 or status == 429 or (kind in _TRANSIENT and not _NEVER.search(message)):
             return Transient(message if kind != "SafeModeException" else f"safe mode: {message}")
-        if not kind:
-            message = f"{message}, which is not an answer of WebHDFS"
+        if "Quota" in kind:
+            message += "; raise the quota, or delete what is not needed"
+        elif kind in ("", "IllegalArgumentException"):  # a web server, or a DataNode
+            message += "; is the option http_address that of a NameNode?"
         return OSError(errno.EIO, message)
 
     # --- again -----------------------------------------------------------------------------------
@@ -302,7 +304,7 @@ timeout=60.0, patience=60.0)
                 "kerberos or delegation_token"
             )
         elif type(error) is OSError:
-            message = f"{self._servers} answered: {message}; is http_address that of a NameNode?"
+            message = f"{self._servers} answered: {message}"
         return type(error)(error.errno, message, where)
 
 
