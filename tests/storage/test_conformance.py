@@ -2,7 +2,7 @@
 
 import pickle
 import threading
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from tempfile import TemporaryDirectory
 from uuid import uuid4
 
@@ -15,6 +15,8 @@ from evenflow.storage import MemoryStorage, PosixStorage, storage_at
 from evenflow.storage.cache import CachedStorage
 from evenflow.storage.delayed import DelayedStorage
 from evenflow.storage.faults import Faults, FaultyStorage
+from evenflow_lab.checking.azure_emulator import AzureEmulator
+from evenflow_lab.checking.disk_s3 import DiskS3
 
 
 @contextmanager
@@ -83,8 +85,30 @@ def _server(s3_server):
     S3 = s3_server
 
 
-@pytest.fixture(params=KINDS)
-def storage(request):
+@pytest.fixture(scope="module")
+def servers():
+    """Those that take long to install, started when the first test asks."""
+    started = {}
+    with ExitStack() as stack:
+
+        def start(kind):
+            if kind not in started:
+                started[kind] = stack.enter_context(kind.start())
+            return started[kind]
+
+        yield start
+
+
+LONG = {"S3 on disk": DiskS3, "Azure": AzureEmulator}
+
+
+@pytest.fixture(params=[*KINDS, *(pytest.param(kind, marks=pytest.mark.long) for kind in LONG)])
+def storage(request, servers):
+    if request.param in LONG:
+        server = servers(LONG[request.param])
+        place = getattr(server, "endpoint", server)
+        yield storage_at(place.uri(uuid4().hex), place.storage_options)
+        return
     with KINDS[request.param]() as storage:
         yield storage
 

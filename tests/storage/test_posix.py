@@ -1,5 +1,6 @@
 """What only files have: processes that die while they write, locks of other processes, permissions."""
 
+import errno
 import os
 import signal
 import subprocess
@@ -106,3 +107,22 @@ def test_a_range_is_read_on_until_it_is_whole(storage, monkeypatch):
     storage.put("x", [content])
     monkeypatch.setattr(os, "pread", lambda fd, n, at: real(fd, min(n, 7), at))
     assert storage.read_ranges("x", [(3, 200), (0, 300)]) == [content[3:200], content]
+
+
+@pytest.mark.parametrize("number", [errno.EPERM, errno.ENOSYS, errno.EOPNOTSUPP])
+def test_without_hard_links_one_of_many_creators_succeeds(storage, monkeypatch, number):
+    """As on Databricks volumes, which are not tested themselves."""
+
+    def unable(*_):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "link", unable)
+    assert storage.create("m/1", b"mine")
+    assert storage.create("m/1", b"mine")
+    assert not storage.create("m/1", b"other")
+    assert storage.read("m/1") == b"mine"
+    assert storage.unfinished("") == []
+    monkeypatch.setattr(os, "fsync", lambda _: unable() if storage.list("m/2") else None)
+    with pytest.raises(OSError, match=os.strerror(number)):
+        storage.create("m/2", b"lost")
+    assert storage.list("") == ["m/1"], "what could not be written is not left half"

@@ -76,7 +76,7 @@ def explained(doing: str, where: object) -> Iterator[None]:
                 "it is missing: restore it from a backup, or start over with an empty checkpoint"
             )
         else:
-            remedy = "check the disk or the network mount, then start the query again"
+            remedy = "check the disk, the mount or the store, then start the query again"
         raise CheckpointError(
             f"cannot {doing} {where}: {error.strerror or error}; {remedy}"
         ) from error

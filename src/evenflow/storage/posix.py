@@ -19,8 +19,8 @@ class PosixStorage:
     """A `Storage` in a directory of a file system, local or mounted by all machines.
 
     Guarantee: that of the protocol, where the file system has atomic `rename` and `link` and
-    `fsync`, as local ones and NFS 4 have. Directories are made when they are needed. A name that ends
-    with `.tmp` is that of an unfinished object.
+    `fsync`, as local ones and NFS 4 have; `write_whole` says what holds without `link`.
+    Directories are made when they are needed. A name that ends with `.tmp` is an unfinished object's.
 
     Parameters:
         root: the directory.
