@@ -463,3 +463,16 @@ def logs(folder):
         f"\n--- {log.name}\n{log.read_text(errors='replace')[-3000:]}"
         for log in sorted((folder / "run" / "logs").glob("*.log"))
     )
+
+
+def test_a_checkpoint_on_a_store_keeps_its_address_and_has_its_locks_in_the_fleets_folder(tmp_path):
+    file = tmp_path / "fleet.toml"
+    file.write_text(
+        '[[nodes]]\nname = "a"\n'
+        '[[queries]]\nname = "x"\nfunction = "m:f"\ncheckpoint = "s3://bucket/x"\n'
+        '[[queries]]\nname = "y"\nfunction = "m:f"\ncheckpoint = "y"\n'
+    )
+    fleet = read_config(file)
+    assert fleet.query("x").checkpoint == "s3://bucket/x"
+    assert fleet.locks("x") == fleet.folder / "leases" / "x"
+    assert fleet.locks("y") == tmp_path / "y"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import tomllib
 from dataclasses import MISSING, dataclass, field, fields, replace
 from pathlib import Path
@@ -13,6 +14,7 @@ from evenflow.model import InputError
 from evenflow.model.durations import microseconds
 
 _NAME = "letters, digits, '-', '_' and '.'"
+_URI = re.compile(r"(?!file:)[A-Za-z][A-Za-z0-9+.-]+:/")  # of a store, and not a path
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,7 @@ class QuerySpec:
         name: unique in the fleet.
         function: "module:name" of a function that takes the Spark session, `checkpoint` and
             `arguments`, starts the query and returns it: Spark's StreamingQuery, or Evenflow's.
-        checkpoint: a directory of its own that every node can reach.
+        checkpoint: a location of its own that every node can reach, a path or the URI of a store.
         arguments: keyword arguments of the function.
         node: where it starts; None for any node.
         movable: False to keep it on `node`.
@@ -93,6 +95,12 @@ class Fleet:
     def node(self, name: str) -> NodeSpec:
         found: NodeSpec = _named("node", self.nodes, name)
         return found
+
+    def locks(self, name: str) -> Path:
+        """The directory of the locks of a query's lease: its checkpoint, or one in the fleet's folder
+        if the checkpoint is on a store, which has no locks."""
+        checkpoint = self.query(name).checkpoint
+        return self.folder / "leases" / name if _URI.match(checkpoint) else Path(checkpoint)
 
     def query(self, name: str) -> QuerySpec:
         found: QuerySpec = _named("query", self.queries, name)
@@ -153,6 +161,8 @@ def read_config(file: str | os.PathLike[str]) -> Fleet:
 
 def _with_checkpoint(query: QuerySpec, base: Path, folder: Path) -> QuerySpec:
     given = query.checkpoint
+    if _URI.match(given):
+        return replace(query, checkpoint=given)
     checkpoint = base / given if given else folder / "checkpoints" / query.name
     return replace(query, checkpoint=str(checkpoint))
 

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import datetime
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from evenflow.fleet import processes
@@ -42,6 +43,7 @@ class Running:
         spark: the session.
         on_batch: called with a summary of each batch.
         sample, keep: of its `BusyTime`.
+        locks: the directory of its lease.
     """
 
     def __init__(
@@ -51,8 +53,9 @@ class Running:
         on_batch: Callable[[dict[str, Any]], object],
         sample: float,
         keep: int,
+        locks: Path,
     ) -> None:
-        self.spec, self._spark, self._on_batch = spec, spark, on_batch
+        self.spec, self._spark, self._on_batch, self._locks = spec, spark, on_batch, locks
         self.busy = BusyTime(sample, keep)
         self.state, self.error = "waiting", ""
         self.batches, self.failures = 0, 0
@@ -71,7 +74,7 @@ class Running:
         """
         if time.monotonic() < self._retry_at:
             return
-        lease = Lease.acquire(self.spec.checkpoint, self._spark)
+        lease = Lease.acquire(self._locks, self._spark)
         if lease is None:
             self.state = "waiting"
             return
@@ -210,7 +213,12 @@ class Node:
             keep = self.fleet.samples + _SPARE_BINS
             journal = partial(self.folder.append, f"progress/{name}.jsonl")
             self.queries[name] = Running(
-                self.fleet.query(name), self.spark, journal, self.fleet.sample, keep
+                self.fleet.query(name),
+                self.spark,
+                journal,
+                self.fleet.sample,
+                keep,
+                self.fleet.locks(name),
             )
         for name, query in self.queries.items():
             if name in self._pending:

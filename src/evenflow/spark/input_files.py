@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -76,7 +76,7 @@ def _found(address: str, at: Callable[[str], Storage]) -> tuple[Storage, list[st
     try:
         storage = at(address)
         if names := storage.list(""):
-            return storage, [name for name in names if _is_data(name)], True
+            return storage, _data_names(names), True
         parent, _, name = address.rstrip("/").rpartition("/")
         storage = at(parent)
         storage.size(name)
@@ -85,6 +85,12 @@ def _found(address: str, at: Callable[[str], Storage]) -> tuple[Storage, list[st
     except OSError as error:
         raise InputError(f"--input {address!r} cannot be read: {error.strerror or error}") from None
     return storage, [name], False
+
+
+def _data_names(names: Sequence[str]) -> list[str]:
+    """The files of rows among all names; Spark leaves empty objects that stand for directories."""
+    folders = {str(folder) for name in names for folder in PurePosixPath(name).parents}
+    return [name for name in names if name not in folders and _is_data(name)]
 
 
 def _local_names(directory: Path, before: str = "") -> Iterator[str]:
