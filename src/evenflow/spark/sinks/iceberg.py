@@ -75,6 +75,7 @@ def newest_batch(spark: SparkSession, table: str, query: str) -> tuple[int, str]
     """
     from pyspark.sql import functions as F
 
+    spark.catalog.refreshTable(table)  # Iceberg's catalog keeps what it loaded for some seconds
     summary = F.col("summary")
     batch = F.struct(summary[BATCH].cast("long").alias("batch"), summary[ORIGIN].alias("origin"))
     snapshots = spark.table(f"{table}.snapshots").where(summary[QUERY] == query)
