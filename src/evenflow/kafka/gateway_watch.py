@@ -1,0 +1,90 @@
+"""Looks after the target topic while a batch is written.
+
+Kafka's producer waits for a topic that was deleted as for a broker that is away, and a gateway lets it
+wait forever, because no record may be given up while later ones are written.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+from evenflow.kafka.gateway_topics import client, topic_id
+from evenflow.model import InputError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_INTERVAL = 3.0  # seconds between two looks
+_LOOKS = 2  # in a row that must find the topic gone: brokers hear of changes one after the other
+
+
+class TopicWatch:
+    """Ends a batch whose target topic was deleted.
+
+    Guarantee: a batch ends with an `InputError` within some ten seconds of the topic's deletion, and
+    one that was written while the topic was deleted and created again is not committed. Brokers that
+    do not answer prove nothing: they are waited for.
+
+    Parameters:
+        bootstrap: the brokers' address.
+        topic: to look after.
+        id: the topic's at the start; None to look after nothing.
+    """
+
+    def __init__(self, bootstrap: str, topic: str, id: str | None) -> None:
+        self._bootstrap, self._topic, self._id = bootstrap, topic, id
+        self._admin: Any = None
+
+    @contextmanager
+    def over(self, session: SparkSession) -> Iterator[None]:
+        """Watch while the jobs of this thread and session run."""
+        if self._id is None:
+            yield
+            return
+        tag, over, problems = f"evenflow-{uuid4().hex}", threading.Event(), list[str]()
+        watching = threading.Thread(
+            target=self._watch, args=(session, tag, over, problems), daemon=True
+        )
+        session.addTag(tag)
+        watching.start()
+        try:
+            yield
+        except Exception:
+            if problems:
+                raise InputError(problems[0]) from None
+            raise
+        finally:
+            over.set()
+            session.removeTag(tag)
+            watching.join()
+        problem = self.problem()
+        if problem is not None:
+            raise InputError(problem)
+
+    def problem(self) -> str | None:
+        """What has happened to the topic; None if nothing is known to have happened."""
+        if self._admin is None:
+            self._admin = client(self._bootstrap)
+        found = topic_id(self._admin, self._topic)
+        if found is None or found == self._id:
+            return None
+        what = "was deleted and created again" if found else "no longer exists"
+        return (
+            f"the topic {self._topic!r} {what}, and what it held is lost. Start the gateway with a new "
+            "checkpoint and an existing topic to write the whole source again"
+        )
+
+    def _watch(
+        self, session: SparkSession, tag: str, over: threading.Event, problems: list[str]
+    ) -> None:
+        looks = 0
+        while not over.wait(_INTERVAL):
+            problem = self.problem()
+            looks = looks + 1 if problem else 0
+            if problem and looks >= _LOOKS:
+                problems.append(problem)
+                session.interruptTag(tag)
