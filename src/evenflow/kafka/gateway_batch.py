@@ -98,7 +98,7 @@ class GatewayProgram:
         writer = writer_number(checkpoint.query)
         moves, routes = state.moves, state.routes()
         steps.done("plan")
-        with self.watch.over(rows.sparkSession):
+        with self.watch.over(rows):
             if moves:
                 write_batch(
                     marker_rows(rows.sparkSession, moves, writer, batch, policy.partitions),

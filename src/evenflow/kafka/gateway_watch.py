@@ -7,16 +7,16 @@ wait forever, because no record may be given up while later ones are written.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
-from uuid import uuid4
 
 from evenflow.kafka.gateway_topics import client, topic_id
 from evenflow.model import InputError
+from evenflow.spark.columns import is_connect
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame
 
 _INTERVAL = 3.0  # seconds between two looks
 _LOOKS = 2  # in a row that must find the topic gone: brokers hear of changes one after the other
@@ -40,16 +40,14 @@ class TopicWatch:
         self._admin: Any = None
 
     @contextmanager
-    def over(self, session: SparkSession) -> Iterator[None]:
-        """Watch while the jobs of this thread and session run."""
+    def over(self, rows: DataFrame) -> Iterator[None]:
+        """Watch while this thread writes a batch's rows."""
         if self._id is None:
             yield
             return
-        tag, over, problems = f"evenflow-{uuid4().hex}", threading.Event(), list[str]()
-        watching = threading.Thread(
-            target=self._watch, args=(session, tag, over, problems), daemon=True
-        )
-        session.addTag(tag)
+        over, problems = threading.Event(), list[str]()
+        cancel = _cancelling(rows)
+        watching = threading.Thread(target=self._watch, args=(cancel, over, problems), daemon=True)
         watching.start()
         try:
             yield
@@ -59,7 +57,6 @@ class TopicWatch:
             raise
         finally:
             over.set()
-            session.removeTag(tag)
             watching.join()
         problem = self.problem()
         if problem is not None:
@@ -79,7 +76,7 @@ class TopicWatch:
         )
 
     def _watch(
-        self, session: SparkSession, tag: str, over: threading.Event, problems: list[str]
+        self, cancel: Callable[[], object], over: threading.Event, problems: list[str]
     ) -> None:
         looks = 0
         while not over.wait(_INTERVAL):
@@ -87,4 +84,17 @@ class TopicWatch:
             looks = looks + 1 if problem else 0
             if problem and looks >= _LOOKS:
                 problems.append(problem)
-                session.interruptTag(tag)
+                cancel()
+
+
+def _cancelling(rows: DataFrame) -> Callable[[], object]:
+    """Cancels the jobs that this thread runs, when called by another one.
+
+    A classic session's tags do not reach the jobs of a streaming query; its job group does.
+    """
+    session = rows.sparkSession
+    if is_connect(rows):
+        return session.interruptAll
+    context = session.sparkContext
+    group = context.getLocalProperty("spark.jobGroup.id") or ""
+    return lambda: context.cancelJobGroup(group)
