@@ -20,10 +20,13 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from evenflow.cli.app import main
 from evenflow.kafka.consumer import ConsumerConfig, ConsumerStopped, OrderedConsumer
 from evenflow.kafka.consumer_reference import CountPerKey
+from evenflow.kafka.consumer_topics import first_offsets, group_topics
 from evenflow.kafka.consumer_transaction import Aborted
+from evenflow.kafka.dead_letters import DeadLettersFull, HandlerFailed
 from evenflow_lab.benchmarks.ordering.outputs import all_outputs
 from evenflow_lab.benchmarks.ordering.settings import Run
 from evenflow_lab.benchmarks.ordering.trial import run_trial
+from evenflow_lab.checking.kafka_topics import consumed, new_topic
 
 pytestmark = pytest.mark.slow  # a broker, and consumer processes
 
@@ -169,11 +172,92 @@ class _Fails(CountPerKey):
 def test_a_handler_that_fails_leaves_no_effect(topic):
     topic.message(b"a", 4)
     consumer = OrderedConsumer(topic.config(commit_interval=30), _Fails())
-    with pytest.raises(ZeroDivisionError):
+    where = f"key b'a', partition {topic.writer.home(b'a')}, offset 2: ZeroDivisionError"
+    with pytest.raises(HandlerFailed, match=where) as failed:
         consumer.run(60)
+    assert isinstance(failed.value.__cause__, ZeroDivisionError)
     assert topic.outputs() == []
     second = OrderedConsumer(topic.config(), CountPerKey())
     second.run(60, until=_all_processed(second, 4))
+    topic.assert_right()
+
+
+class _Poison(CountPerKey):
+    """Fails for some messages, after it has changed the state in place."""
+
+    def handle(self, key, value, state):
+        state = state or {"seen": []}
+        state["seen"].append(value.decode())
+        if value in (b"2", b"5"):
+            raise ValueError("not this one")
+        return state, [value + b" after %d" % (len(state["seen"]) - 1)]
+
+
+class _PoisonMany(_Poison):
+    def handle_many(self, key, values, state):
+        outputs = []
+        for value in values:
+            state, more = self.handle(key, value, state)
+            outputs += more
+        return state, outputs
+
+
+@pytest.mark.parametrize("handler", [_Poison, _PoisonMany])
+def test_poison_messages_are_set_aside_once_up_to_a_limit(topic, broker, handler, monkeypatch):
+    letters = new_topic(broker, 1)
+    target = (topic.writer.home(b"a") + 1) % PARTITIONS
+    topic.message(b"a", 4)
+    topic.move(b"a", target)
+    topic.message(b"a", 4)  # these wait, and the second of them is poison
+    settings = {"dead_letter_topic": letters, "dead_letter_limit": 1}
+    consumer = OrderedConsumer(topic.config(**settings), handler())
+    commit, calls = consumer._transactions.commit, []
+
+    def aborts_once(records, offsets, group):
+        calls.append(list(records))
+        if len(calls) == 1:
+            raise Aborted("for this test", surely=True)
+        return commit(calls[-1], offsets, group)
+
+    monkeypatch.setattr(consumer._transactions, "commit", aborts_once)
+    consumer.run(60, until=_all_committed(consumer, topic))
+    assert consumer.counts.set_aside == 2
+    found = [m for part in consumed(broker, letters) for m in part]
+    headers = [{name: text.decode() for name, text in m.headers()} for m in found]
+    assert [(m.key(), m.value()) for m in found] == [(b"a", b"2"), (b"a", b"5")]
+    assert [h["evenflow-partition"] for h in headers] == [str(topic.writer.home(b"a")), str(target)]
+    assert [h["evenflow-offset"] for h in headers] == ["2", "2"]  # after a marker and one message
+    assert {h["evenflow-error"] for h in headers} == {"ValueError: not this one"}
+    outputs = [m.value() for part in consumed(broker, topic.output) for m in part]
+    good = [b"0", b"1", b"3", b"4", b"6", b"7"]
+    assert outputs == [value + b" after %d" % i for i, value in enumerate(good)]
+    topic.sent[b"b"] = 2  # its next message is number 2, in partition 2
+    topic.message(b"b")
+    topic.sent[b"b"] = 5
+    topic.message(b"b")
+    consumer = OrderedConsumer(topic.config(**settings), handler())
+    with pytest.raises(DeadLettersFull, match="1 messages, as many as dead_letter_limit allows"):
+        consumer.run(60)
+
+
+def test_other_partitions_go_on_while_one_is_restored(topic):
+    OrderedConsumer(topic.config(), CountPerKey()).run(20, until=lambda: True)
+    keys = {topic.writer.home(key): key for key in (b"a", b"b", b"c")}
+    for key in keys.values():
+        topic.message(key, 5)
+    blocked = Producer({"bootstrap.servers": topic.bootstrap, "transactional.id": topic.name})
+    blocked.init_transactions(30)
+    blocked.begin_transaction()
+    changelog = group_topics(topic.name, topic.group).changelog
+    blocked.produce(changelog, b"", b"s", partition=2)
+    blocked.flush(30)
+    consumer = OrderedConsumer(topic.config(patience=60), CountPerKey())
+    _run_until(consumer, lambda: consumer.counts.processed == 10)
+    assert consumer.owned == [0, 1]
+    assert not consumer.at_end
+    blocked.abort_transaction(30)
+    consumer.run(60, until=_all_processed(consumer, 15))
+    assert consumer.counts.restores == 3
     topic.assert_right()
 
 
@@ -370,6 +454,83 @@ def test_a_log_without_its_head_is_refused(topic):
     consumer = OrderedConsumer(replace(config, partial_log=True), CountPerKey())
     consumer.run(60, until=_all_processed(consumer, 2))
     assert [number for _, number, _ in topic.outputs()] == [3, 4]
+
+
+def _settings(topic, name):
+    from confluent_kafka.admin import ConfigResource, ResourceType
+
+    asked = ConfigResource(ResourceType.TOPIC, name)
+    found = topic.admin.describe_configs([asked])[asked].result(30)
+    return {key: entry.value for key, entry in found.items()}
+
+
+def test_a_done_is_kept_until_it_is_read_also_in_a_topic_made_otherwise(topic):
+    consumer = OrderedConsumer(topic.config(), CountPerKey())
+    found = _settings(topic, consumer.topics.control)
+    assert (found["retention.ms"], found["retention.bytes"]) == ("-1", "-1")
+    consumer.close()
+    made = topic.admin.create_topics(
+        [
+            NewTopic(f"{topic.name}-old-control", PARTITIONS, 1, config={"retention.ms": "1000"}),
+            NewTopic(f"{topic.name}-old-changelog", PARTITIONS, 1),  # without compaction
+        ]
+    )
+    for one in made.values():
+        one.result(30)
+    consumer = OrderedConsumer(replace(topic.config(), group="old"), CountPerKey())
+    assert _settings(topic, consumer.topics.control)["retention.ms"] == "-1"
+    assert _settings(topic, consumer.topics.changelog)["cleanup.policy"] == "compact"
+    consumer.close()
+
+
+def _starts(topic, name):
+    return first_offsets({"bootstrap.servers": topic.bootstrap}, name, list(range(PARTITIONS)))
+
+
+def test_a_done_is_deleted_once_what_it_brought_is_committed(topic, monkeypatch):
+    monkeypatch.setattr("evenflow.kafka.consumer_purge._INTERVAL", 0.0)
+    topic.message(b"a", 3)
+    target = (topic.writer.home(b"a") + 1) % PARTITIONS
+    topic.move(b"a", target)
+    topic.message(b"a", 2)
+    consumer = OrderedConsumer(topic.config(), CountPerKey())
+    _run_until(consumer, lambda: _starts(topic, consumer.topics.control)[target] > 0)
+    read = consumer._works[target].next_control
+    assert _starts(topic, consumer.topics.control)[target] == read
+    consumer.close()
+    topic.message(b"a", 2)
+    second = OrderedConsumer(topic.config(), CountPerKey())
+    second.run(60, until=_all_committed(second, topic))
+    topic.assert_right()
+
+
+@pytest.mark.parametrize("when", ["at the start", "later"])
+def test_a_done_that_was_deleted_before_it_was_read_is_an_error(topic, when):
+    topic.message(b"a", 3)
+    target = (topic.writer.home(b"a") + 1) % PARTITIONS
+    _, first = topic.writer.move(b"a", target)
+    topic.append(first)
+    topic.message(b"a", 2)
+    consumer = OrderedConsumer(topic.config(), CountPerKey())
+    _run_until(consumer, lambda: consumer.held == 2 and consumer.counts.processed == 3)
+    if when == "at the start":
+        consumer.close()
+    # What retention does, without waiting for days.
+    producer = Producer({"bootstrap.servers": topic.bootstrap})
+    for _ in range(3):
+        producer.produce(consumer.topics.control, b"state", b"a", partition=target)
+    producer.flush(30)
+    for cut in topic.admin.delete_records(
+        [TopicPartition(consumer.topics.control, target, 3)]
+    ).values():
+        cut.result(30)
+    if when == "at the start":
+        consumer = OrderedConsumer(topic.config(), CountPerKey())
+    else:
+        consumer._works[target].next_control = 0
+        consumer._assign_control()
+    with pytest.raises(InputError, match=f"partition {target} of .*lost the records from offset 0"):
+        consumer.run(30)
 
 
 def test_offsets_that_somebody_moved_are_refused(topic):

@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evenflow.model import InputError
-from evenflow.ordering import DONE, Item, Snapshot
+from evenflow.ordering import DONE, Header, Item, Snapshot
 
 pytest.importorskip("confluent_kafka")
 
 from evenflow.cli.consume import _Watch
-from evenflow.kafka import consumer_partition
+from evenflow.kafka import consumer_pressure
 from evenflow.kafka.consumer_partition import PartitionWork, StateFormat
 from evenflow.kafka.consumer_records import (
     UNKNOWN,
@@ -48,12 +48,14 @@ FRESH = Saved(UNKNOWN, UNKNOWN, Snapshot({}, 0, ()), {})
             st.one_of(st.none(), st.binary(max_size=5)),
             st.integers(0, 2**64 - 1),
             st.integers(-1, 2**31 - 1),
+            st.integers(-1, 2**63 - 1),
         ),
         max_size=5,
     ),
     st.dictionaries(st.binary(max_size=3), st.binary(max_size=3)),
+    st.integers(0, 2**63),
 )
-def test_a_changelog_is_read_as_written(data, control, number, positions, items, states):
+def test_a_changelog_is_read_as_written(data, control, number, positions, items, states, aside):
     items = [item._replace(number=i) for i, item in enumerate(items)]
     builder = SavedBuilder()
     for item in items:
@@ -67,15 +69,15 @@ def test_a_changelog_is_read_as_written(data, control, number, positions, items,
     if b"gone" not in states:
         builder.add(b"sgone", None)
     builder.add(b"m", pack_meta(0, 0, 0, {}))
-    builder.add(b"m", pack_meta(data, control, number, positions))
+    builder.add(b"m", pack_meta(data, control, number, positions, aside))
     assert builder.saved() == Saved(
-        data, control, Snapshot(positions, number, tuple(items)), states
+        data, control, Snapshot(positions, number, tuple(items)), states, aside
     )
 
 
 def test_other_versions_and_strangers_are_named():
     with pytest.raises(InputError, match="must run the same version"):
-        unpack_item(0, b"\2" + bytes(30))
+        unpack_item(0, b"\1" + bytes(30))
     with pytest.raises(InputError, match="nothing else may write there"):
         unpack_done([("something", b"else")])
 
@@ -92,31 +94,34 @@ class _Pauses:
 
 
 def _work(held, writers):
+    """A partition that gateways of three lanes each have written to."""
     work = PartitionWork(0, CountPerKey(), StateFormat(), FRESH)
     work.reader.held = held
-    work.reader.positions = dict.fromkeys(range(writers), (0, 0))
+    for writer in range(writers):
+        for lane in range(3):
+            work.reader.read(b"k", b"", Header(0, ((writer + 1) << 24) + lane, 0, 0))
     return work
 
 
 def test_with_one_writer_the_bound_holds_and_with_several_it_gives_way():
     for writers, paused in ((1, {0}), (2, set())):
         consumer, work = _Pauses(), _work(11, writers)
-        assert consumer_partition.apply_back_pressure(consumer, "t", [work], 10, now=0.0) == 1
+        assert consumer_pressure.apply_back_pressure(consumer, "t", [work], 10, now=0.0) == 1
         assert consumer.paused == {0}
-        late = consumer_partition.STUCK + 1
-        assert consumer_partition.apply_back_pressure(consumer, "t", [work], 10, now=late) == 0
+        late = consumer_pressure.STUCK + 1
+        assert consumer_pressure.apply_back_pressure(consumer, "t", [work], 10, now=late) == 0
         assert consumer.paused == paused
     work.reader.held = 22  # more than it was allowed
-    assert consumer_partition.apply_back_pressure(consumer, "t", [work], 10, now=late) == 1
+    assert consumer_pressure.apply_back_pressure(consumer, "t", [work], 10, now=late) == 1
     work.reader.held = 10
-    consumer_partition.apply_back_pressure(consumer, "t", [work], 10, now=late)
+    consumer_pressure.apply_back_pressure(consumer, "t", [work], 10, now=late)
     assert consumer.paused == set()
     work.reader.held = 11
-    consumer_partition.apply_back_pressure(consumer, "t", [work], 10, now=late)
+    consumer_pressure.apply_back_pressure(consumer, "t", [work], 10, now=late)
     work.reader.held = 5
-    consumer_partition.apply_back_pressure(consumer, "t", [work], 10, now=late)
+    consumer_pressure.apply_back_pressure(consumer, "t", [work], 10, now=late)
     work.reader.held = 11  # the bound is the old one again
-    assert consumer_partition.apply_back_pressure(consumer, "t", [work], 10, now=late) == 1
+    assert consumer_pressure.apply_back_pressure(consumer, "t", [work], 10, now=late) == 1
 
 
 def test_the_reference_service_takes_its_time():

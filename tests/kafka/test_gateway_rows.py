@@ -194,7 +194,7 @@ def test_later_batches_and_queries_run_the_code_that_was_compiled_for_the_first(
     given = spark.range(1000).selectExpr(
         "binary(string(id)) as key",
         "binary(string(id)) as value",
-        "int(id % 4) as partition",
+        "int(id % 4) as source",
         "id as offset",
         "array(struct('evenflow' as key, binary(string(id)) as value)) as headers",
     )

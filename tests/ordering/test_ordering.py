@@ -474,6 +474,32 @@ def test_nothing_is_remembered_of_keys_that_are_here():
     assert reader.snapshot().items == ()
 
 
+def test_lanes_of_earlier_epochs_are_forgotten_and_what_is_written_again_is_still_dropped():
+    notes, gateway = _Notes(), 5 << 24
+    reader = Reader(notes)
+
+    def read(lane, epoch, sequence, value):
+        reader.read(b"a", value, Header(MESSAGE, gateway + lane, epoch, sequence))
+
+    for epoch in range(50):
+        for lane in (3 * epoch, 3 * epoch + 1):
+            for sequence in range(2):
+                read(lane, epoch, sequence, b"%d.%d.%d" % (epoch, lane, sequence))
+    assert len(reader.snapshot().positions) == 2
+    seen = len(notes.notes)
+    for restored in (False, True):
+        if restored:
+            reader = Reader(notes, reader.snapshot())
+        for epoch in (3, 48, 49):
+            for lane in (3 * epoch, 3 * epoch + 1):
+                read(lane, epoch, 1, b"again")
+        assert notes.notes[seen:] == []
+    read(149, 49, 0, b"another lane of this epoch")
+    read(147, 49, 2, b"not read before")
+    assert len(notes.notes) == seen + 2
+    assert len(reader.writers) == 1
+
+
 def test_records_without_headers_are_processed_at_once():
     notes = _Notes()
     Reader(notes).read(b"a", b"1", None)

@@ -27,7 +27,11 @@ _FAILED = 1
 
 def gateway(
     source: Annotated[
-        str, typer.Option("--from", help="A topic, or a directory of Parquet, JSON or CSV files.")
+        str,
+        typer.Option(
+            "--from",
+            help="A topic, several separated by commas, or a directory of Parquet, JSON or CSV files.",
+        ),
     ],
     topic: Annotated[str, typer.Option("--to", help="The topic to write to.")],
     bootstrap: Annotated[str, typer.Option(help="The broker's address, host:port.")],

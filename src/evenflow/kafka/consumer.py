@@ -11,18 +11,19 @@ from collections.abc import Callable, Iterable
 from typing import Any
 from uuid import uuid4
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from evenflow.kafka.consumer_config import ConsumerConfig, ConsumerCounts
-from evenflow.kafka.consumer_loading import Loader
+from evenflow.kafka.consumer_loading import Loader, lost_dones
 from evenflow.kafka.consumer_partition import (
     Handler,
     PartitionWork,
     StateFormat,
-    apply_back_pressure,
 )
-from evenflow.kafka.consumer_records import UNKNOWN, unpack_done
+from evenflow.kafka.consumer_pressure import apply_back_pressure
+from evenflow.kafka.consumer_purge import Purge
+from evenflow.kafka.consumer_records import UNKNOWN, Saved, unpack_done
 from evenflow.kafka.consumer_topics import group_topics, make_group_topics
 from evenflow.kafka.consumer_transaction import (
     Aborted,
@@ -38,6 +39,7 @@ __all__ = ["ConsumerConfig", "ConsumerStopped", "OrderedConsumer", "StateFormat"
 _LOG = logging.getLogger(__name__)
 
 _IDLE = 0.01  # seconds to wait for a message; `done` messages are polled in between
+_LOAD_SECONDS = 0.05  # for which partitions are loaded before others are read from again
 _MOST_MESSAGES = 10_000  # per fetch
 _RETRY_DELAY = 0.1  # seconds after a failed transaction
 
@@ -87,14 +89,17 @@ class OrderedConsumer:
         self._clock = clock
         self._stopping = False
         self._works: dict[int, PartitionWork] = {}
-        self._unloaded: set[int] = set()  # assigned partitions that are not loaded yet
+        self._loaded: dict[int, Saved] = {}  # loaded partitions that cannot be read from yet
         self._changes = 0  # of the loaded partitions or their offsets
         self._since: float | None = None  # the time of the oldest uncommitted effect
         self._not_before = clock()  # for the next transaction
         self._message_seconds = 0.0  # the recent average per message
         client = config.client_settings()
         self.topics = group_topics(config.topic, config.group)
-        self.partitions = make_group_topics(AdminClient(client), self.topics, config.output_topic)
+        admin = AdminClient(client)
+        outputs = config.output_topic, config.dead_letter_topic
+        self.partitions = make_group_topics(admin, self.topics, *outputs)
+        self._purge = Purge(admin, self.topics.control)
         instance = config.instance or f"{socket.gethostname()}-{os.getpid()}-{uuid4().hex[:8]}"
         self._transactions = Transactions(config.producer_settings(instance), config.patience)
         self._control = Consumer(config.control_settings(f"{self.topics.control}-reader"))
@@ -121,7 +126,7 @@ class OrderedConsumer:
     def at_end(self) -> bool:
         """Whether it has partitions, has read all of them to the end, and no message waits."""
         works = self._works.values()
-        read = bool(works) and not self._unloaded and all(work.at_end for work in works)
+        read = bool(works) and not self._loading and all(work.at_end for work in works)
         return read and not self.held
 
     def run(self, seconds: float | None = None, until: Callable[[], bool] | None = None) -> None:
@@ -144,8 +149,8 @@ class OrderedConsumer:
     def step(self) -> int:
         """Read and handle the available records, commit if due; return the number of records."""
         config = self.config
-        if self._unloaded:
-            self._load_again()
+        if self._loading:
+            self._load()
         most = self._most_messages()
         changes = self._changes
         messages = self._data.consume(most, 0)
@@ -210,7 +215,9 @@ class OrderedConsumer:
         self.counts.transactions += 1
         for work in changed:
             self.counts.keys_sent += len(work.dones)
+            self.counts.set_aside += len(work.letters)
             work.committed()
+        self._purge.after_commit(self._works.values(), self._clock())
 
     def close(self, commit: bool = True) -> None:
         """Leave the group; without `commit`, uncommitted work has no effect."""
@@ -219,6 +226,7 @@ class OrderedConsumer:
         self.commit()  # if that fails, the next owner repeats the work
         self._data.close()
         self._control.close()
+        self._loader.close()
         self._transactions.close()
 
     # Reading
@@ -244,10 +252,13 @@ class OrderedConsumer:
         read = 0
         for message in messages:
             error = message.error()
+            work = self._works.get(message.partition())
             if error is not None:
+                if work is not None and error.code() == KafkaError._AUTO_OFFSET_RESET:
+                    place = message.partition(), max(work.next_control, 0)
+                    raise lost_dones(self.topics.control, *place)
                 raise_if_permanent(error)
                 continue
-            work = self._works.get(message.partition())
             offset = message.offset()
             if work is None or offset < work.next_control:
                 continue
@@ -298,11 +309,14 @@ class OrderedConsumer:
     def _on_assign(self, consumer: Consumer, places: list[TopicPartition]) -> None:
         partitions = [place.partition for place in places]
         _LOG.info("assigned: %s", partitions)
-        offsets = self._load(partitions)
-        given = [TopicPartition(self.topics.data, p, offset) for p, offset in offsets.items()]
+        # Loading may take long: here it would stop all partitions, and the group might go on without
+        # this consumer.
+        given = [TopicPartition(self.topics.data, p, OFFSET_BEGINNING) for p in partitions]
         consumer.incremental_assign(given)
         if given:
-            consumer.resume(given)  # the client may remember an old pause
+            consumer.pause(given)
+        self._changes += 1
+        self._loader.add(partitions)
 
     def _on_revoke(self, consumer: Consumer, places: list[TopicPartition]) -> None:
         _LOG.info("revoked: %s", [place.partition for place in places])
@@ -317,7 +331,8 @@ class OrderedConsumer:
         self._changes += 1
         for place in places:
             self._works.pop(place.partition, None)
-            self._unloaded.discard(place.partition)
+            self._loaded.pop(place.partition, None)
+        self._loader.drop(place.partition for place in places)
         self._assign_control()
 
     def _assign_control(self) -> None:
@@ -333,47 +348,52 @@ class OrderedConsumer:
         again = (m for m in messages if m.error() is None or is_end(m.error()))
         for partition in {message.partition() for message in again}:
             work = self._works.get(partition)
-            if work is not None:
-                self._seek(partition, _from(work.next_data))
+            if work is not None and not self._seek(partition, _from(work.next_data)):
+                del self._works[partition]
+                self._loader.add([partition])
         if dones:
             self._assign_control()
 
     def _unload(self) -> None:
         """Drop the state in memory, which may differ from what is committed; it is loaded again."""
         self._changes += 1
-        self._unloaded |= self._works.keys()
+        self._loader.add(self._works)
         self._works.clear()
         self._since = None
 
-    def _load(self, partitions: Iterable[int]) -> dict[int, int]:
-        """Load these partitions as far as possible; return the offset to read each from."""
-        self._changes += 1
-        wanted = sorted(partitions)
-        self._unloaded.update(wanted)
-        found = self._loader.load(wanted)
-        for partition, saved in found.items():
-            self._unloaded.discard(partition)
-            work = PartitionWork(partition, self.handler, self._format, saved, self.buffering)
-            work.allowance = self.config.buffer
-            self._works[partition] = work
-            self.counts.restores += 1
-        self._assign_control()
-        return {p: _from(found[p].data_offset if p in found else UNKNOWN) for p in wanted}
+    @property
+    def _loading(self) -> bool:
+        """Whether there are assigned partitions that are not read from yet."""
+        return self._loader.loading or bool(self._loaded)
 
-    def _load_again(self) -> None:
-        for partition, offset in self._load(self._unloaded).items():
-            if partition in self._works:
-                self._seek(partition, offset)
+    def _load(self) -> None:
+        """Load for a moment, and begin to read from the partitions that are ready."""
+        self._loaded.update(self._loader.step(_LOAD_SECONDS))
+        for partition, saved in list(self._loaded.items()):
+            if self._seek(partition, _from(saved.data_offset)):
+                del self._loaded[partition]
+                self._changes += 1
+                self._works[partition] = PartitionWork(
+                    partition,
+                    self.handler,
+                    self._format,
+                    saved,
+                    self.buffering,
+                    self.config.dead_letters,
+                )
+                self._works[partition].allowance = self.config.buffer
+                self.counts.restores += 1
+                self._assign_control()
 
-    def _seek(self, partition: int, offset: int) -> None:
+    def _seek(self, partition: int, offset: int) -> bool:
+        """Read from this offset on; False if the partition is being revoked, or not assigned yet."""
         place = TopicPartition(self.topics.data, partition, offset)
         try:
             self._data.seek(place)
             self._data.resume([place])
         except KafkaException:
-            # It is being revoked, or not assigned yet; a callback follows.
-            del self._works[partition]
-            self._unloaded.add(partition)
+            return False
+        return True
 
 
 def _from(offset: int) -> int:

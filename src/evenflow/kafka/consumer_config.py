@@ -7,8 +7,9 @@ from typing import Any
 
 from confluent_kafka import libversion
 
+from evenflow.kafka.dead_letters import DeadLetters
 from evenflow.model import InputError
-from evenflow.model.validation import check_positive
+from evenflow.model.validation import check_positive, check_whole
 
 _REBOOTSTRAPS = 0x020B00FF  # librdkafka 2.11
 
@@ -34,6 +35,9 @@ class ConsumerConfig:
         patience: seconds to wait for a broker that does not answer.
         partial_log: start although the head of the log was deleted: keys that moved in that part may
             wait forever for a last marker that is gone.
+        dead_letter_topic: for messages that the handler fails for; None to stop at the first. It must
+            exist. The state of a key is then serialised before every call of the handler.
+        dead_letter_limit: messages per partition, since the group began, that may be set aside.
         settings: more confluent-kafka settings for all clients, such as security.
     """
 
@@ -48,6 +52,8 @@ class ConsumerConfig:
     transaction_timeout: float = 10.0
     patience: float = 120.0
     partial_log: bool = False
+    dead_letter_topic: str | None = None
+    dead_letter_limit: int = 100
     settings: tuple[tuple[str, Any], ...] = ()
 
     def __post_init__(self) -> None:
@@ -55,6 +61,14 @@ class ConsumerConfig:
             check_positive(what, getattr(self, what))
         if self.buffer < 1:
             raise InputError(f"the buffer must hold at least one message, got {self.buffer}")
+        check_whole("dead_letter_limit", self.dead_letter_limit, 1)
+
+    @property
+    def dead_letters(self) -> DeadLetters | None:
+        """Where failing messages go; None to stop."""
+        if self.dead_letter_topic is None:
+            return None
+        return DeadLetters(self.dead_letter_topic, self.dead_letter_limit, self.group)
 
     def client_settings(self) -> dict[str, Any]:
         """Settings of all clients."""
@@ -113,3 +127,4 @@ class ConsumerCounts:
     restores: int = 0
     most_held: int = 0
     pauses: int = 0
+    set_aside: int = 0

@@ -4,36 +4,32 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Iterable
 from typing import Any
 
-from confluent_kafka import (
-    OFFSET_BEGINNING,
-    Consumer,
-    KafkaError,
-    KafkaException,
-    TopicPartition,
-)
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 
+from evenflow.kafka.consumer_changelog import ChangelogReader
 from evenflow.kafka.consumer_config import ConsumerConfig
-from evenflow.kafka.consumer_records import UNKNOWN, Saved, SavedBuilder
-from evenflow.kafka.consumer_topics import GroupTopics, end_offsets, first_offsets
-from evenflow.kafka.consumer_transaction import ConsumerStopped
+from evenflow.kafka.consumer_records import UNKNOWN, Saved
+from evenflow.kafka.consumer_topics import GroupTopics, first_offsets
 from evenflow.model import InputError
 
 _LOG = logging.getLogger(__name__)
 
 _OFFSETS_TIMEOUT = 5.0  # seconds to wait for the group's offsets
 _CONSTANT = 5.0  # seconds for which two offsets must disagree, unchanged, to be an error
-_BATCH = 10_000
-_QUIET = 3.0  # seconds without a record, after which a new client takes over
 
 
 class Loader:
-    """Reads the group's offsets and the changelog, and compares the two.
+    """Loads partitions a little at a time, between two polls: reads the group's offsets and the
+    changelog, and compares the two.
 
     Both are written in one transaction, so they agree while the partition is ours. They may differ
     briefly if this consumer has lost the partition without knowing it, and its successor is committing.
     They differ permanently if somebody moved the group's offsets by hand.
+
+    Guarantee: a partition is loaded as soon as its own changelog is read, whatever the others wait for.
 
     Parameters:
         client: settings of any client.
@@ -52,24 +48,52 @@ class Loader:
         self._client, self._consumer = client, consumer
         self._topics, self._config = topics, config
         self._mismatches: dict[int, tuple[tuple[int, int], float]] = {}
+        self._offsets: dict[int, int] = {}  # the group's, of the partitions that are being loaded
+        self._new: dict[
+            int, float
+        ] = {}  # partitions whose offsets are not known yet, and since when
+        self._changelog = ChangelogReader(client, topics.changelog, config.patience)
 
-    def load(self, partitions: list[int]) -> dict[int, Saved]:
-        """The saved state of these partitions, except those whose offsets do not agree now."""
-        if not partitions:
-            return {}
-        committed = self._committed(partitions)
-        found = restore(self._client, self._topics.changelog, partitions, self._config.patience)
+    @property
+    def loading(self) -> bool:
+        """Whether partitions are being loaded."""
+        return bool(self._new or self._offsets)
+
+    def add(self, partitions: Iterable[int]) -> None:
+        """Load these, from now on."""
+        partitions = set(partitions)
+        self.drop(partitions)
+        self._new.update(dict.fromkeys(partitions, time.monotonic()))
+
+    def drop(self, partitions: Iterable[int]) -> None:
+        """Do not load these any more."""
+        for partition in partitions:
+            self._new.pop(partition, None)
+            self._offsets.pop(partition, None)
+            self._changelog.drop(partition)
+
+    def step(self, seconds: float) -> dict[int, Saved]:
+        """Load for about so long; return the saved state of partitions that are loaded completely."""
+        if self._new:
+            self._read_offsets(seconds)
         agreeing = {}
-        for partition, saved in found.items():
-            if committed[partition] in (UNKNOWN, saved.data_offset):
+        for partition, saved in self._changelog.read(seconds).items():
+            committed = self._offsets.pop(partition)
+            if committed in (UNKNOWN, saved.data_offset):
                 agreeing[partition] = saved
                 self._mismatches.pop(partition, None)
             else:
-                self._note_mismatch(partition, committed[partition], saved.data_offset)
+                self._note_mismatch(partition, committed, saved.data_offset)
+                self.add([partition])
+        self._refuse_gaps(agreeing)
         new = [p for p, saved in agreeing.items() if saved.data_offset == UNKNOWN]
         if new and not self._config.partial_log:
             self._refuse_partial_log(new)
         return agreeing
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._changelog.close()
 
     def _note_mismatch(self, partition: int, committed: int, changelog: int) -> None:
         both, now = (committed, changelog), time.monotonic()
@@ -84,25 +108,40 @@ class Loader:
                 f"{self._topics.changelog!r} together with the group"
             )
 
-    def _committed(self, partitions: list[int]) -> dict[int, int]:
-        """The group's offsets; unknown where the broker does not return them in time.
+    def _read_offsets(self, seconds: float) -> None:
+        """Ask for the group's offsets, and begin to read the changelog of partitions that have one.
 
-        It does not while a transaction that includes them is open, which after a kill may take minutes.
-        The changelog alone is enough to continue, so waiting longer is not worth it.
+        The broker does not return them while a transaction that includes them is open, which after a
+        kill may take minutes. The changelog alone is enough to continue, so they are not waited for
+        long.
         """
-        places = [TopicPartition(self._topics.data, partition) for partition in partitions]
+        now = time.monotonic()
+        places = [TopicPartition(self._topics.data, partition) for partition in self._new]
         try:
-            found = self._consumer.committed(
-                places, timeout=min(_OFFSETS_TIMEOUT, self._config.patience)
-            )
+            found = self._consumer.committed(places, timeout=max(seconds, 0.1))
         except KafkaException as error:
+            late = [p for p, since in self._new.items() if now - since > _OFFSETS_TIMEOUT]
+            if not late:
+                return
             _LOG.warning("the group's offsets are not available, using the changelog's: %s", error)
-            found = []
-        offsets = dict.fromkeys(partitions, UNKNOWN)
-        for place in found:
-            if place.error is None:
-                offsets[place.partition] = max(place.offset, UNKNOWN)
-        return offsets
+            offsets = dict.fromkeys(late, UNKNOWN)
+        else:
+            offsets = {
+                place.partition: UNKNOWN if place.error else max(place.offset, UNKNOWN)
+                for place in found
+            }
+        for partition, offset in offsets.items():
+            del self._new[partition]
+            self._offsets[partition] = offset
+            self._changelog.add(partition)
+
+    def _refuse_gaps(self, found: dict[int, Saved]) -> None:
+        """Every `done` since the last one that was read must be in the control topic."""
+        starts = first_offsets(self._client, self._topics.control, sorted(found)) if found else {}
+        for partition, start in starts.items():
+            following = max(found[partition].control_offset, 0)
+            if start > following:
+                raise lost_dones(self._topics.control, partition, following, start)
 
     def _refuse_partial_log(self, partitions: list[int]) -> None:
         starts = first_offsets(self._client, self._topics.data, partitions)
@@ -115,80 +154,11 @@ class Loader:
             )
 
 
-def restore(
-    settings: dict[str, Any],
-    topic: str,
-    partitions: list[int],
-    patience: float,
-) -> dict[int, Saved]:
-    """Read the changelog of each partition.
-
-    Guarantee: it includes everything that was committed before this call. Reading stops only at the end
-    of the partition *including* open transactions: what a later owner committed may lie behind the open
-    transaction of an earlier owner that was killed, and is visible only once that one is aborted.
-
-    Parameters:
-        settings: of any client.
-        topic: the changelog.
-        partitions: its partitions to read.
-        patience: seconds to wait for open transactions to end.
-    """
-    found: dict[int, Saved] = {}
-    left = set(partitions)
-    deadline = time.monotonic() + patience
-    while left:
-        ends = end_offsets(settings, topic, sorted(left))
-        builders = {partition: SavedBuilder() for partition in left}
-        reached = {partition for partition, end in ends.items() if end == 0}
-        reached |= _read(settings, topic, builders, ends)
-        found.update({partition: builders[partition].saved() for partition in reached})
-        left -= reached
-        if left and time.monotonic() > deadline:
-            raise ConsumerStopped(
-                f"the changelog could not be read to its end within {patience:.0f} s: partitions "
-                f"{sorted(left)} of {topic!r} are blocked by a hanging transaction, or the broker is "
-                "not available. Kafka 4.3.0 and 4.3.1 leave such transactions behind when killed "
-                "(KAFKA-20734); kafka-transactions.sh find-hanging lists them",
-                fenced=False,
-            )
-    return found
-
-
-def _read(
-    settings: dict[str, Any], topic: str, builders: dict[int, SavedBuilder], ends: dict[int, int]
-) -> set[int]:
-    """Read until the ends, or until nothing arrives for a while; return the partitions at their end.
-
-    The others are read again from the beginning by a new client: if only an aborted transaction
-    follows, or a broker was restarted, the old client may not notice that there is more.
-    """
-    reader = Consumer(
-        {
-            **settings,
-            "group.id": f"{topic}-restore",  # required by the client; nothing is committed
-            "enable.auto.commit": False,
-            "enable.partition.eof": True,
-            "isolation.level": "read_committed",
-            "auto.offset.reset": "earliest",
-        }
+def lost_dones(topic: str, partition: int, following: int, start: int | None = None) -> InputError:
+    """The error for a control topic from which something was deleted before it was read."""
+    until = "" if start is None else f" to {start - 1}"
+    return InputError(
+        f"partition {partition} of {topic!r} lost the records from offset {following}{until} before "
+        "they were read: they were the only copy of the state of keys that moved. Use another group, "
+        "which reads the data topic from its beginning, and do not change this topic's retention"
     )
-    left = {partition: end for partition, end in ends.items() if end > 0}
-    reached: set[int] = set()
-    try:
-        reader.assign([TopicPartition(topic, partition, OFFSET_BEGINNING) for partition in left])
-        deadline = time.monotonic() + _QUIET
-        while left and time.monotonic() < deadline:
-            for message in reader.consume(_BATCH, 0.01):
-                partition, offset, error = message.partition(), message.offset(), message.error()
-                if error is None:
-                    deadline = time.monotonic() + _QUIET
-                    builders[partition].add(message.key(), message.value())
-                elif error.code() == KafkaError._PARTITION_EOF and offset >= left.get(
-                    partition, offset + 1
-                ):
-                    # Aborted records and transaction markers are visible in this offset only.
-                    del left[partition]
-                    reached.add(partition)
-    finally:
-        reader.close()
-    return reached

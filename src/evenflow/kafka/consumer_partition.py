@@ -1,14 +1,11 @@
-"""A partition of a consumer: its reader, its keys' states, uncommitted effects, back-pressure."""
+"""A partition of a consumer: its reader, its keys' states, and uncommitted effects."""
 
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol
-
-from confluent_kafka import Consumer, TopicPartition
 
 from evenflow.kafka.consumer_records import (
     META,
@@ -20,12 +17,11 @@ from evenflow.kafka.consumer_records import (
     pack_meta,
 )
 from evenflow.kafka.consumer_topics import GroupTopics
+from evenflow.kafka.dead_letters import DeadLetters, HandlerFailed, Letter
 from evenflow.model import InputError
 from evenflow.ordering import Done, Header, Reader
 
-_LOG = logging.getLogger(__name__)
-
-STUCK = 5.0  #: seconds without a `done`, with several writers, until the buffer may grow
+Message = tuple[bytes | None, int]  #: a value, and its offset
 
 
 class Handler(Protocol):
@@ -53,7 +49,8 @@ class PartitionWork:
     """Carries out a reader's actions and collects the records of the next transaction.
 
     Guarantee: the handler gets a key's messages in the reader's order, and a key's state is sent only
-    after all of them.
+    after all of them. A message that the handler fails for is named; if there are dead letters, it is
+    one of them, and has no other effect.
     """
 
     def __init__(
@@ -63,6 +60,7 @@ class PartitionWork:
         state_format: StateFormat,
         saved: Saved,
         buffering: bool = True,
+        dead_letters: DeadLetters | None = None,
     ) -> None:
         self.partition = partition
         self.reader = Reader(self, saved.snapshot, buffering)
@@ -77,7 +75,9 @@ class PartitionWork:
         self._raw = dict(saved.states)
         self._states: dict[bytes, Any] = {}
         self._changed: set[bytes] = set()
-        self._runs: dict[bytes, list[bytes | None]] = {}
+        self._runs: dict[bytes, list[Message]] = {}
+        self._dead_letters, self._set_aside = dead_letters, saved.set_aside
+        self.letters: list[Letter] = []
         self._handle = handler.handle
         self._handle_many = getattr(handler, "handle_many", None)
         self._format = state_format
@@ -85,7 +85,7 @@ class PartitionWork:
     def read(self, key: bytes, value: bytes | None, header: Header | None, offset: int) -> None:
         """Read the next record of the data partition."""
         self.next_data, self.at_end = offset + 1, False
-        self.reader.read(key, value, header)
+        self.reader.read(key, value, header, offset)
 
     def done(self, key: bytes, set_id: int, state: bytes | None, offset: int) -> None:
         """Read the next record of the control partition."""
@@ -96,11 +96,11 @@ class PartitionWork:
 
     def process(self, key: bytes, value: bytes | None) -> None:
         self.processed += 1
+        message = (value, self.reader.offset)
         if self._handle_many is not None:
-            self._runs.setdefault(key, []).append(value)
-            return
-        state, outputs = self._handle(key, value, self._state(key))
-        self._store(key, state, outputs)
+            self._runs.setdefault(key, []).append(message)
+        else:
+            self._apply(key, [message])
 
     def install(self, key: bytes, state: bytes | None) -> None:
         self._states.pop(key, None)
@@ -134,6 +134,9 @@ class PartitionWork:
         if output_topic is not None:
             for key, value in self.outputs:
                 yield {"topic": output_topic, "key": key, "value": value}
+        if self._dead_letters is not None:
+            for letter in self.letters:
+                yield self._dead_letters.record(letter, topics.data, self.partition)
         for done, state in self.dones:
             yield {
                 "topic": topics.control,
@@ -156,22 +159,49 @@ class PartitionWork:
         for item in reader.added.values():
             yield item_key(item.number), pack_item(item)
         offsets = self.next_data, self.next_control
-        yield META, pack_meta(*offsets, reader.next_number, reader.positions)
+        yield META, pack_meta(*offsets, reader.next_number, reader.positions, self._set_aside)
 
     def committed(self) -> None:
         """Clear what has been committed."""
         self._saved_offsets = (self.next_data, self.next_control)
         self._changed.clear()
         self.outputs.clear()
+        self.letters.clear()
         self.dones.clear()
         self.reader.saved()
 
     def _run(self, key: bytes) -> None:
-        values = self._runs.pop(key, None)
-        if values:
-            assert self._handle_many is not None
-            state, outputs = self._handle_many(key, values, self._state(key))
-            self._store(key, state, outputs)
+        messages = self._runs.pop(key, None)
+        if messages:
+            self._apply(key, messages)
+
+    def _apply(self, key: bytes, messages: list[Message]) -> None:
+        """Pass messages of a key to the handler."""
+        # The handler may change a state in place before it fails.
+        before = None if self._dead_letters is None else self._bytes(key)
+        try:
+            values, state = [value for value, _ in messages], self._state(key)
+            if self._handle_many is not None:
+                state, outputs = self._handle_many(key, values, state)
+            else:
+                state, outputs = self._handle(key, values[0], state)
+            outputs = list(outputs)
+            _check_outputs(outputs)
+        except Exception as error:
+            first, last = messages[0][1], messages[-1][1]
+            failed = HandlerFailed(key, self.partition, first, last, error)
+            if self._dead_letters is None:
+                raise failed from error
+            self.install(key, before)
+            if len(messages) > 1:
+                for message in messages:
+                    self._apply(key, [message])
+                return
+            self._dead_letters.check_limit(self._set_aside, failed)
+            self._set_aside += 1
+            self.letters.append(Letter(key, messages[0][0], first, error))
+            return
+        self._store(key, state, outputs)
 
     def _store(self, key: bytes, state: Any, outputs: Iterable[bytes | None]) -> None:
         if state is None:
@@ -204,42 +234,7 @@ class PartitionWork:
             ) from error
 
 
-def apply_back_pressure(
-    consumer: Consumer, topic: str, works: Iterable[PartitionWork], bound: int, now: float
-) -> int:
-    """Pause partitions whose awaited messages fill the buffer, resume the others; return the pauses.
-
-    Guarantee: with one writer, no partition waits forever. A paused partition waits for a `last` marker
-    of an epoch that is not later than what it has read. If the partition with that marker is paused
-    before it, it has read earlier epochs only, because markers precede the messages of their epoch. So
-    epochs decrease along every chain of waiting partitions, and its end does not wait. With several
-    writers two partitions can block each other's markers; then the bound is raised, `bound` messages at
-    a time.
-    """
-    pauses = 0
-    for work in works:
-        held = work.reader.held
-        place = [TopicPartition(topic, work.partition)]
-        if work.paused_since is None:
-            if held <= bound:
-                work.allowance = bound
-            if held > work.allowance:
-                consumer.pause(place)
-                work.paused_since = now
-                pauses += 1
-        elif held <= work.allowance // 2:
-            consumer.resume(place)
-            work.paused_since = None
-        elif len(work.reader.positions) > 1 and now - work.paused_since > STUCK:
-            work.allowance = held + bound
-            consumer.resume(place)
-            work.paused_since = None
-            _LOG.warning(
-                "partition %d: message set %d was not done for %.0f s, and there are several writers; "
-                "continuing beyond the buffer of %d messages",
-                work.partition,
-                work.reader.oldest_awaited() or 0,
-                STUCK,
-                bound,
-            )
-    return pauses
+def _check_outputs(outputs: list[Any]) -> None:
+    for output in outputs:
+        if output is not None and not isinstance(output, bytes | str):
+            raise TypeError(f"an output must be bytes or None, got {type(output).__name__}")

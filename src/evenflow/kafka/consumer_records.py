@@ -7,10 +7,11 @@ The changelog is a compacted topic with as many partitions as the data topic. It
 keys:
 
 - `m`: version (1), next offset of the data partition (8) and of the control partition (8), next
-  number (8), then for each writer its number, epoch and sequence (8 each);
+  number (8), messages set aside (8), then for each writer its number, epoch and sequence (8 each);
 - `s` and a key: the key's state;
 - `i` and a number (8), a waiting item: version (1), kind (1), message set (8), other partition (4),
-  length of the key (4; minus one minus the length if there is no value), key, value.
+  offset in the data partition (8), length of the key (4; minus one minus the length if there is no
+  value), key, value.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from evenflow.model import InputError
 from evenflow.ordering import Item, Snapshot
 
 DONE_HEADER = "evenflow-done"
-VERSION = 1
+VERSION = 2
 UNKNOWN = -1  #: the offset of a partition of which nothing was read yet
 
 META = b"m"
@@ -31,19 +32,21 @@ STATE = b"s"
 ITEM = b"i"
 
 _DONE = struct.Struct(">BQi")
-_META = struct.Struct(">BqqQ")
+_META = struct.Struct(">BqqQQ")
 _WRITER = struct.Struct(">QQQ")
-_ITEM = struct.Struct(">BBQii")
+_ITEM = struct.Struct(">BBQiqi")
 _NUMBER = struct.Struct(">Q")
 
 
 class Saved(NamedTuple):
-    """The saved state of a partition: its offsets, its reader's snapshot, its keys' states."""
+    """The saved state of a partition: its offsets, its reader's snapshot, its keys' states, and how
+    many messages it has set aside."""
 
     data_offset: int
     control_offset: int
     snapshot: Snapshot
     states: dict[bytes, bytes]
+    set_aside: int = 0
 
 
 def pack_done(set_id: int, source: int) -> list[tuple[str, bytes]]:
@@ -69,10 +72,14 @@ def unpack_done(headers: Iterable[tuple[str, bytes]] | None) -> tuple[int, int]:
 
 
 def pack_meta(
-    data_offset: int, control_offset: int, next_number: int, positions: dict[int, tuple[int, int]]
+    data_offset: int,
+    control_offset: int,
+    next_number: int,
+    positions: dict[int, tuple[int, int]],
+    set_aside: int = 0,
 ) -> bytes:
     """The offsets and positions of a partition's reader."""
-    parts = [_META.pack(VERSION, data_offset, control_offset, next_number)]
+    parts = [_META.pack(VERSION, data_offset, control_offset, next_number, set_aside)]
     parts += [_WRITER.pack(writer, *position) for writer, position in sorted(positions.items())]
     return b"".join(parts)
 
@@ -85,7 +92,7 @@ def item_key(number: int) -> bytes:
 def pack_item(item: Item) -> bytes:
     """The changelog value of a waiting item."""
     length = len(item.key) if item.value is not None else -1 - len(item.key)
-    head = _ITEM.pack(VERSION, item.kind, item.set, item.other, length)
+    head = _ITEM.pack(VERSION, item.kind, item.set, item.other, item.offset, length)
     return head + item.key + (item.value or b"")
 
 
@@ -94,14 +101,13 @@ def unpack_item(number: int, value: bytes) -> Item:
 
     Example:
         >>> unpack_item(4, pack_item(Item(4, 0, b"key", None)))
-        Item(number=4, kind=0, key=b'key', value=None, set=0, other=-1)
+        Item(number=4, kind=0, key=b'key', value=None, set=0, other=-1, offset=-1)
     """
     _check_version(value)
-    _, kind, set_id, other, length = _ITEM.unpack_from(value)
+    _, kind, set_id, other, offset, length = _ITEM.unpack_from(value)
     end = _ITEM.size + (length if length >= 0 else -1 - length)
-    return Item(
-        number, kind, value[_ITEM.size : end], value[end:] if length >= 0 else None, set_id, other
-    )
+    content = value[end:] if length >= 0 else None
+    return Item(number, kind, value[_ITEM.size : end], content, set_id, other, offset)
 
 
 class SavedBuilder:
@@ -132,14 +138,14 @@ class SavedBuilder:
     def saved(self) -> Saved:
         """The state after all records."""
         data = control = UNKNOWN
-        number, positions = 0, {}
+        number, aside, positions = 0, 0, {}
         if self._meta is not None:
             _check_version(self._meta)
-            _, data, control, number = _META.unpack_from(self._meta)
+            _, data, control, number, aside = _META.unpack_from(self._meta)
             for writer, epoch, sequence in _WRITER.iter_unpack(self._meta[_META.size :]):
                 positions[writer] = (epoch, sequence)
         items = tuple(self._items[key] for key in sorted(self._items))
-        return Saved(data, control, Snapshot(positions, number, items), self._states)
+        return Saved(data, control, Snapshot(positions, number, items), self._states, aside)
 
 
 def _check_version(value: bytes) -> None:

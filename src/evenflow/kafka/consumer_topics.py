@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from typing import Any, NamedTuple
 
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
+from evenflow.kafka.topic_settings import alter_topic, topic_settings
 from evenflow.model import InputError
+
+_LOG = logging.getLogger(__name__)
 
 _TIMEOUT = 30.0  # seconds, of any request to the broker
 _PROPAGATION = 3.0  # seconds until a new topic is known everywhere
+
+
+# A `done` that was not read yet is the only copy of a key's state: no time and no size may delete it.
+# Consumers delete what they have read (`consumer_purge`).
+_CONTROL = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
+_CHANGELOG = {"cleanup.policy": "compact"}
 
 
 class GroupTopics(NamedTuple):
@@ -32,22 +42,21 @@ def group_topics(data: str, group: str) -> GroupTopics:
     return GroupTopics(data, f"{data}-{group}-control", f"{data}-{group}-changelog")
 
 
-def make_group_topics(admin: AdminClient, topics: GroupTopics, output: str | None) -> int:
+def make_group_topics(admin: AdminClient, topics: GroupTopics, *outputs: str | None) -> int:
     """Create the control and changelog topics if they are missing; return the number of partitions.
 
-    The data topic and the output topic must exist.
+    The data topic and the topics for outputs must exist.
     """
     partitions = partition_count(admin, topics.data)
-    if output is not None:
-        partition_count(admin, output)
-    wanted = {
-        topics.control: {"cleanup.policy": "delete"},
-        topics.changelog: {"cleanup.policy": "compact"},
-    }
+    for output in outputs:
+        if output is not None:
+            partition_count(admin, output)
+    wanted = {topics.control: _CONTROL, topics.changelog: _CHANGELOG}
     for name, config in wanted.items():
         if _count(admin, name) is None:
             _create(admin, NewTopic(name, partitions, replication_factor=-1, config=config))
         found = partition_count(admin, name)
+        _ensure_settings(admin, name, config)
         if found != partitions:
             raise InputError(
                 f"the topic {name!r} has {found} partitions and {topics.data!r} has {partitions}, but "
@@ -82,6 +91,15 @@ def end_offsets(client: dict[str, Any], topic: str, partitions: list[int]) -> di
 def first_offsets(client: dict[str, Any], topic: str, partitions: list[int]) -> dict[int, int]:
     """The first offset of each partition: above 0 if its head was deleted."""
     return _offsets(client, topic, partitions, OffsetSpec.earliest())
+
+
+def _ensure_settings(admin: AdminClient, topic: str, wanted: dict[str, str]) -> None:
+    """Change the settings of a topic that an earlier version, or somebody else, created differently."""
+    found = topic_settings(admin, topic)
+    wrong = {name: value for name, value in wanted.items() if found[name].value != value}
+    if wrong:
+        _LOG.warning("the topic %r gets the settings %s, to keep what is not read", topic, wrong)
+        alter_topic(admin, topic, wrong)
 
 
 def _offsets(

@@ -7,11 +7,13 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 from evenflow.engine.loop import Metrics
 from evenflow.kafka.gateway_batch import PRODUCER, GatewayProgram
 from evenflow.kafka.gateway_rows import Rows
-from evenflow.kafka.gateway_topics import partitions_of
+from evenflow.kafka.gateway_source import CONSUMER, SOURCE, TOPIC_ROWS, read_topic, topics_of
+from evenflow.kafka.gateway_topics import check_target
 from evenflow.model import InputError
 from evenflow.model.validation import check_positive, check_whole
 from evenflow.planning.hot_keys import HotKeys
@@ -20,12 +22,10 @@ from evenflow.spark.columns import check_columns
 from evenflow.spark.query import StreamingQuery
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
-# After every poll Spark asks the broker twice for the end of the topic; Kafka's default of 500 messages
-# per poll is too small for that. The bytes per fetch keep Kafka's default and bound the memory of a
-# task: an executor caches fetched data for up to 64 partitions.
-CONSUMER = {"kafka.max.poll.records": "10000"}
+__all__ = ["CONSUMER", "TOPIC_ROWS", "Gateway", "read_topic"]
+
 _FIXED = ("kafka.acks", "kafka.enable.idempotence", "kafka.delivery.timeout.ms")
 
 
@@ -93,10 +93,14 @@ class Gateway:
     def counting_window(self) -> float:
         return self.interval if self.window is None else self.window
 
-    @property
     def sink_options(self) -> dict[str, str]:
-        """All options of Spark's Kafka sink."""
-        return {**PRODUCER, **self.options, "kafka.bootstrap.servers": self.bootstrap}
+        """All options of Spark's Kafka sink, the same for one run of the gateway.
+
+        Producers with the same options are shared, and wait for each other's records. With an id of its
+        own, a gateway does not wait for records that an earlier one could not deliver.
+        """
+        own = {"kafka.client.id": f"evenflow-gateway-{uuid4().hex[:8]}"}
+        return {**PRODUCER, **own, **self.options, "kafka.bootstrap.servers": self.bootstrap}
 
     def start(
         self,
@@ -124,18 +128,16 @@ class Gateway:
         if not df.isStreaming:
             raise InputError("this is not a streaming DataFrame; read it with spark.readStream")
         _check_rows(df, rows)
-        found = partitions_of(self.bootstrap, self.topic)
-        if found != self.policy.partitions:
-            raise InputError(
-                f"the topic {self.topic!r} has {found} partitions, but the policy has "
-                f"{self.policy.partitions}; use {found}"
-            )
+        target = check_target(self.bootstrap, self.topic, self.policy.partitions)
+        topics = topics_of(df, rows)
+        # With other topics, a batch that is run again would have other positions.
+        identity = {**self.identity, **({"topics": topics} if topics else {})}
         name = name or f"gateway to {self.topic}"
         return start_checkpointed(
             rows.selected(df),  # here, because a batch would copy columns that are not needed
             os.fspath(checkpoint),
-            self.identity,
-            lambda _: GatewayProgram(self, rows, name),
+            identity,
+            lambda _: GatewayProgram(self, rows, target, topics, name),
             partitions=self.policy.partitions,
             every=every,
             available_now=available_now,
@@ -159,42 +161,12 @@ class Gateway:
         }
 
 
-def read_topic(
-    spark: SparkSession,
-    bootstrap: str,
-    topic: str,
-    *,
-    most: int | None = 1_000_000,
-    options: Mapping[str, str] | None = None,
-) -> DataFrame:
-    """A stream of all messages of a topic, for `Gateway.start` with `TOPIC_ROWS`.
-
-    Parameters:
-        spark: a session with Spark's Kafka connector (`artifacts.connector_jars`).
-        bootstrap: the brokers' address.
-        topic: each key's messages are in one partition, as Kafka's producers write them.
-        most: the maximum number of messages per batch.
-        options: of Spark's Kafka source; they take precedence over ours.
-    """
-    settings = {"startingOffsets": "earliest", "includeHeaders": "true"}
-    settings |= {**CONSUMER, **(options or {})}
-    for refused in ("minPartitions", "maxRecordsPerPartition"):
-        if refused in settings:
-            raise InputError(
-                f"{refused} would split a topic's partition between tasks, and a key's messages would "
-                "lose their order; leave it out"
-            )
-    if most is not None:
-        settings["maxOffsetsPerTrigger"] = str(most)
-    reader = spark.readStream.format("kafka").option("kafka.bootstrap.servers", bootstrap)
-    return reader.option("subscribe", topic).options(**settings).load()
-
-
-#: The columns and order of `read_topic`.
-TOPIC_ROWS = Rows("key", "value", ("partition", "offset"), "headers", in_order=True)
-
-
 def _check_rows(df: DataFrame, rows: Rows) -> None:
+    if SOURCE in rows.order and SOURCE not in df.columns:
+        raise InputError(
+            f"this DataFrame has no column {SOURCE!r}, which tells the partitions of several topics "
+            "apart; read the topics with evenflow.kafka.gateway.read_topic"
+        )
     names = [rows.key, rows.value, *rows.order, *([rows.headers] if rows.headers else [])]
     check_columns(df, names, "the gateway")
     for what, name in (("key", rows.key), ("value", rows.value)):

@@ -17,8 +17,12 @@ from evenflow.kafka.gateway_rows import (
     placed,
     with_headers,
 )
+from evenflow.kafka.gateway_size import SizeLimit
+from evenflow.kafka.gateway_source import source_name
 from evenflow.kafka.gateway_state import Counted, GatewayState, Route, advance
 from evenflow.kafka.gateway_table import Table
+from evenflow.kafka.gateway_topics import Target
+from evenflow.kafka.gateway_watch import TopicWatch
 from evenflow.planning.hot_keys_state import Reason
 from evenflow.state.checkpoint import Checkpoint
 from evenflow.state.manifest import Manifest
@@ -41,6 +45,7 @@ PRODUCER = {
     "kafka.linger.ms": "50",
     "kafka.batch.size": "131072",
     "kafka.buffer.memory": "67108864",
+    "kafka.max.request.size": "67108864",  # the broker decides how large a record may be
 }
 # `foreachBatch` has a session of its own, so these settings affect nothing else.
 _V1_SOURCES = "spark.sql.sources.useV1SourceList"
@@ -59,13 +64,29 @@ class GatewayProgram:
     Parameters:
         gateway: where messages go.
         rows: which columns are key, value and order.
+        target: the topic that they go to.
+        topics: that the rows come from, if they are from topics.
         name: of the query.
     """
 
     gateway: Gateway
     rows: Rows
+    target: Target
+    topics: list[str] = field(default_factory=list)
     name: str | None = None
+    options: dict[str, str] = field(init=False)  #: of Spark's sink, for this run
+    watch: TopicWatch = field(init=False)
     cache: dict[str, Any] = field(default_factory=dict)  #: the last batch's routes and their table
+
+    def __post_init__(self) -> None:
+        gateway = self.gateway
+        options = gateway.sink_options()
+        # Kafka's producer cuts a batch that the broker finds too large into batches of this very size,
+        # and would do so forever.
+        size = min(int(options["kafka.batch.size"]), self.target.limit)
+        object.__setattr__(self, "options", {**options, "kafka.batch.size": str(size)})
+        watch = TopicWatch(gateway.bootstrap, gateway.topic, self.target.id)
+        object.__setattr__(self, "watch", watch)
 
     def run(
         self,
@@ -84,15 +105,17 @@ class GatewayProgram:
         writer = writer_number(checkpoint.query)
         moves, routes = state.moves, state.routes()
         steps.done("plan")
-        if moves:
-            write_batch(
-                marker_rows(rows.sparkSession, moves, writer, batch, policy.partitions),
-                gateway.sink_options,
-                gateway.topic,
-            )
-        steps.done("markers")
-        before = 0 if last is None else int(last.metrics["rows"])
-        counted = self._send(rows, routes, writer, batch, before)
+        with self.watch.over(rows):
+            if moves:
+                write_batch(
+                    marker_rows(rows.sparkSession, moves, writer, batch, policy.partitions),
+                    self.options,
+                    gateway.topic,
+                )
+            steps.done("markers")
+            before = 0 if last is None else int(last.metrics["rows"])
+            with self.limit.explained(gateway.topic, lambda n: source_name(n, self.topics)):
+                counted = self._send(rows, routes, writer, batch, before)
         steps.done("messages")
         now, window = gateway.clock(), gateway.counting_window
         state = advance(policy, state, counted, now, window, gateway.interval, batch + 1)
@@ -108,6 +131,11 @@ class GatewayProgram:
         steps.done("decide")
         return Outcome(Manifest(batch=batch, plan=state.to_json(policy), metrics=metrics))
 
+    @property
+    def limit(self) -> SizeLimit:
+        """Of a record with its headers."""
+        return SizeLimit.of(self.target.limit, self.options)
+
     def _send(
         self, df: DataFrame, routes: list[Route], writer: int, epoch: int, expected: int
     ) -> Counted:
@@ -117,19 +145,22 @@ class GatewayProgram:
         every = sampling(expected, policy.threshold)
         rows = countable(rows, every)
         table = self._table(df.sparkSession, routes)
+        limit = self.limit.size
         if self.rows.in_order:
             rows = placed(rows, table, policy.partitions, policy.seed)
             # Last, because Spark copies every row before observing it. The sink takes only columns
             # whose names it knows, so the column `counted` does no harm.
-            sent, seen = observed(with_headers(rows, writer, epoch).df(), policy.threshold, every)
+            sent, seen = observed(
+                with_headers(rows, writer, epoch, limit).df(), policy.threshold, every
+            )
         else:
             # First: the random sample must not go through a shuffle, which may be recomputed.
             sent, seen = observed(rows.df(), policy.threshold, every)
             rows = Selection.of(sent.drop("counted"))
             rows = placed(rows, table, policy.partitions, policy.seed)
             sent = in_sequence(rows.df(), policy.partitions, len(self.rows.order))
-            sent = with_headers(Selection.of(sent), writer, epoch).df()
-        write_batch(sent, gateway.sink_options, gateway.topic)
+            sent = with_headers(Selection.of(sent), writer, epoch, limit).df()
+        write_batch(sent, self.options, gateway.topic)
         return counts(seen, every)
 
     def _table(self, session: SparkSession, routes: list[Route]) -> Table | None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from evenflow.kafka.gateway import TOPIC_ROWS, Gateway, read_topic
 from evenflow.kafka.gateway_rows import Rows
+from evenflow.kafka.gateway_source import topic_names
 from evenflow.kafka.gateway_topics import ensure_topic, partitions_of
 from evenflow.model import InputError
 from evenflow.spark.columns import check_columns
@@ -30,7 +31,7 @@ class GatewayJob:
     """The source and the target of a gateway.
 
     Parameters:
-        source: a topic, or a directory of Parquet, JSON or CSV files.
+        source: a topic, several separated by commas, or a directory of Parquet, JSON or CSV files.
         bootstrap: the broker's address.
         topic: to write to; created if it does not exist and `partitions` is given.
         partitions: of that topic.
@@ -63,13 +64,14 @@ class GatewayJob:
         if not self.from_files and any(given.values()):
             named = next(option for option, value in given.items() if value)
             raise InputError(f"{named} is for files, but {self.source!r} is a topic; leave it out")
-        if self.source == self.topic:
+        if not self.from_files and self.topic in topic_names(self.source):
             raise InputError(f"the gateway cannot read and write the same topic, {self.topic!r}")
 
     def prepare(self) -> int:
         """Check the source and create the topic if needed; return its number of partitions."""
         if not self.from_files:
-            partitions_of(self.bootstrap, self.source)
+            for name in topic_names(self.source):
+                partitions_of(self.bootstrap, name)
         return ensure_topic(self.bootstrap, self.topic, self.partitions)
 
     def start(

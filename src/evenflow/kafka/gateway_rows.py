@@ -14,17 +14,17 @@ import numpy as np
 import pyarrow as pa
 
 from evenflow.kafka.gateway_query import Selection
+from evenflow.kafka.gateway_size import checked_value
 from evenflow.kafka.gateway_state import KeyMove
 from evenflow.kafka.gateway_table import Table
 from evenflow.ordering import MESSAGE, batch_markers
-from evenflow.ordering.headers import POSITION, VERSION
+from evenflow.ordering.headers import LANE_BITS, POSITION, VERSION
 from evenflow.spark.columns import quoted
 from evenflow.spark.native_routing import fingerprint_column, owner_sql
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-LANE_BITS = 24  #: of a writer's number: the source within the gateway
 MARKERS = 0  #: the lane of markers
 SORTED = 1  #: the lane of rows that the gateway sorts
 
@@ -130,8 +130,11 @@ def in_sequence(rows: DataFrame, partitions: int, orders: int) -> DataFrame:
     return rows.withColumn("sequence", number).withColumn("lane", F.lit(SORTED).cast("bigint"))
 
 
-def with_headers(rows: Selection, writer: int, epoch: int) -> Selection:
-    """The columns for Spark's sink: key, value, partition, headers; and `counted`, if there is one."""
+def with_headers(rows: Selection, writer: int, epoch: int, limit: int | None = None) -> Selection:
+    """The columns for Spark's sink: key, value, partition, headers; and `counted`, if there is one.
+
+    A record above the limit, in bytes, ends its task before any later one of its lane is sent.
+    """
     # Bytes rather than numbers, which would be compiled in: so all gateways share their code.
     sender = bytes([VERSION, MESSAGE]) + writer.to_bytes(8 - LANE_BITS // 8, "big")
     lane = f"substring(binary(lane), {9 - LANE_BITS // 8}, {LANE_BITS // 8})"
@@ -144,7 +147,8 @@ def with_headers(rows: Selection, writer: int, epoch: int) -> Selection:
     if "headers" in rows.columns:
         own = f"if(headers is null, {own}, concat(headers, {own}))"
     counted = [name for name in rows.columns if name == "counted"]
-    return rows.select(["key", "value", "partition", *counted], headers=own)
+    value = "value" if limit is None else checked_value(limit, "headers" in rows.columns)
+    return rows.select(["key", "partition", *counted], value=value, headers=own)
 
 
 def marker_rows(

@@ -39,6 +39,7 @@ VERSION = 1
 
 MESSAGE, FIRST, LAST = range(3)  #: kinds of records in a log
 
+LANE_BITS = 24  #: of a writer's number: which of its lanes a record belongs to
 NO_SET = 0  #: of messages whose key is not tracked
 NO_PARTITION = -1
 MOVE_BITS = 20  #: of a set's number: which move of its epoch began it
@@ -112,6 +113,17 @@ def set_number(epoch: int, move: int) -> int:
             f"an epoch has at most {MOST_MOVES} moves, got move {move}; begin a new epoch"
         )
     return (epoch << MOVE_BITS) + move + 1
+
+
+def writer_of(number: int) -> int:
+    """The writer that a number belongs to: numbers from 2²⁴ that differ in their last 24 bits only are
+    lanes of one writer, which begins an epoch in no lane before it has ended the last one in all.
+
+    Example:
+        >>> writer_of((5 << 24) + 3) == writer_of(5 << 24), writer_of(1) == writer_of(2)
+        (True, False)
+    """
+    return number >> LANE_BITS << LANE_BITS or number
 
 
 def pack(header: Header) -> Headers:

@@ -7,8 +7,9 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
-from evenflow.ordering.headers import FIRST, LAST, MESSAGE, NO_PARTITION, NO_SET, Header
+from evenflow.ordering.headers import FIRST, LAST, MESSAGE, NO_PARTITION, NO_SET, Header, writer_of
 
+NO_OFFSET = -1
 DONE = 3  #: a fourth kind, beside those of a log: the old owner's message, with the key's state
 
 
@@ -24,6 +25,7 @@ class Item(NamedTuple):
     value: bytes | None
     set: int = NO_SET
     other: int = NO_PARTITION
+    offset: int = NO_OFFSET  #: in the log
 
 
 class Done(NamedTuple):
@@ -104,7 +106,9 @@ class Reader:
     ) -> None:
         self.effects = effects
         self.buffering = buffering
-        self.positions: dict[int, tuple[int, int]] = {}
+        self.positions: dict[int, tuple[int, int]] = {}  #: of each writer's lanes in its last epoch
+        self.writers: dict[int, tuple[int, list[int]]] = {}  #: their last epochs, and lanes in them
+        self.offset = NO_OFFSET  #: in the log, of the message that is processed
         self.waiting: dict[bytes, _Waiting] = {}
         self.held = 0  #: waiting messages
         self.duplicates = 0  #: records dropped because they were read before
@@ -114,17 +118,19 @@ class Reader:
         if snapshot is not None:
             self._restore(snapshot)
 
-    def read(self, key: bytes, value: bytes | None, header: Header | None) -> None:
+    def read(
+        self, key: bytes, value: bytes | None, header: Header | None, offset: int = NO_OFFSET
+    ) -> None:
         """Read the next record of the partition. One without headers is processed at once."""
+        self.offset = offset
         if header is None:
             self.effects.process(key, value)
             return
         kind, writer, epoch, sequence, set_id, other, _ = header
         position = (epoch, sequence)
-        if position <= self.positions.get(writer, _BEFORE_ALL):
+        if not self._advance_position(writer, position):
             self.duplicates += 1
             return
-        self.positions[writer] = position
         waiting = self.waiting.get(key)
         if waiting is None:
             if kind == MESSAGE:
@@ -136,7 +142,7 @@ class Reader:
             if not self.buffering:
                 return
             waiting = self.waiting[key] = _Waiting()
-        item = self._keep(kind, key, value, set_id, other)
+        item = self._keep(kind, key, value, set_id, other, offset)
         waiting.queue.append(item)
         self._advance(key, waiting)
 
@@ -178,16 +184,39 @@ class Reader:
             elif item.kind == LAST:
                 self.effects.send(Done(item.other, key, item.set))
             else:
+                self.offset = item.offset
                 self.effects.process(key, item.value)
             queue.popleft()
             self._release(item)
         if not arrived:
             del self.waiting[key]
 
+    def _advance_position(self, lane: int, position: tuple[int, int]) -> bool:
+        """Whether a record is new. A writer that has begun an epoch writes nothing older again, so the
+        positions of its lanes in earlier epochs are forgotten."""
+        writer, epoch = writer_of(lane), position[0]
+        latest, lanes = self.writers.get(writer, (-1, []))
+        if epoch > latest:
+            for old in lanes:
+                del self.positions[old]
+            self.writers[writer] = (epoch, [lane])
+        elif epoch < latest or position <= self.positions.get(lane, _BEFORE_ALL):
+            return False
+        elif lane not in self.positions:
+            lanes.append(lane)
+        self.positions[lane] = position
+        return True
+
     def _keep(
-        self, kind: int, key: bytes, value: bytes | None, set_id: int, other: int = NO_PARTITION
+        self,
+        kind: int,
+        key: bytes,
+        value: bytes | None,
+        set_id: int,
+        other: int = NO_PARTITION,
+        offset: int = NO_OFFSET,
     ) -> Item:
-        item = Item(self.next_number, kind, key, value, set_id, other)
+        item = Item(self.next_number, kind, key, value, set_id, other, offset)
         self.next_number += 1
         self.added[item.number] = item
         self.held += kind == MESSAGE
@@ -199,7 +228,8 @@ class Reader:
             self.removed.add(item.number)
 
     def _restore(self, snapshot: Snapshot) -> None:
-        self.positions = dict(snapshot.positions)
+        for lane, position in sorted(snapshot.positions.items(), key=lambda item: item[1]):
+            self._advance_position(lane, position)
         self.next_number = snapshot.next_number
         for item in sorted(snapshot.items):
             waiting = self.waiting.setdefault(item.key, _Waiting())
