@@ -145,6 +145,6 @@ mine.Poison
 \tat org.apache.spark.Some.method(Some.scala:1)
 """
     assert reason_of(text) == "mine.Poison"
-    bare = "An exception was thrown from the Python worker:\nTraceback (most recent call last):\nKeyError"
+    bare = "thrown from the Python worker:\nTraceback (most recent call last):\nKeyError"
     assert reason_of(bare) == "KeyError"
     assert reason_of(bare + ": 'x'\n\n") == "KeyError: 'x'"

@@ -213,7 +213,7 @@ def reason_of(text: str) -> str:
 
 def _raised(text: str) -> str:
     """The last line of the last Python traceback, which names the error; else the first line."""
-    before, found, traceback = text.rpartition("Traceback (most recent call last):\n")
+    _, found, traceback = text.rpartition("Traceback (most recent call last):\n")
     # Lines of the traceback itself are indented; it ends with the error, before a Java stack.
     named = [line for line in traceback.splitlines() if line.strip() and not line[0].isspace()]
     lines = [line.strip() for line in (named if found else text.splitlines()) if line.strip()]
