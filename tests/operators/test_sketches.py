@@ -7,13 +7,18 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import naive
 from evenflow import operators as ops
 from evenflow.model import InputError
-from evenflow.operators import Aggregates, on_table
+from evenflow.operators import Aggregates, no_state, on_table
+from evenflow.operators.kll_sketch import kll_of, merge_kll
+from evenflow.operators.local import rows_by_key
 from operator_parts import in_merged_parts, values_by_key
 from operators.test_aggregates import CUTS, KINDS, NUMBERS, ORDERS, every_way, same, tables
+
+datasketches = pytest.importorskip("datasketches")
 
 WANTED = [0.0, 0.25, 0.5, 0.99, 1.0]
 
@@ -123,3 +128,50 @@ def test_without_the_library_the_error_says_how_to_get_it(monkeypatch):
     table = pa.table({"key": ["k"], "value": [1]})
     with pytest.raises(InputError, match=r"pip install 'evenflow\[spark\]'"):
         on_table(Aggregates(n=ops.distinct("value", approximate=True)), table, "key")
+
+
+@pytest.mark.parametrize("n", [1, 2, 200, 201, 5_000, 200_000])
+def test_quantile_sketches_of_the_same_rows_are_the_same(n):
+    """In any order, and however often: the library's own coin is tossed anew in every process."""
+    values = np.random.default_rng(n).normal(size=n)
+    operator = Aggregates(q=ops.quantiles("value", WANTED))
+    seen = set()
+    for seed in range(3):
+        rows = pa.table({"key": [1] * n, "value": np.random.default_rng(seed).permutation(values)})
+        local = rows_by_key(rows, "key")
+        state = no_state(operator.state_schema(rows.schema), 1)
+        state = operator.update(local, state)
+        seen.add(state.column("q__sketch")[0].as_py())
+    assert len(seen) == 1
+
+
+def test_merged_quantile_sketches_are_the_same_in_any_order():
+    values = np.random.default_rng(1).normal(size=30_000)
+    parts = [kll_of(part, 200) for part in np.array_split(values, 7)]
+    merged_once = {merge_kll(parts), merge_kll(parts[::-1]), merge_kll(parts[3:] + parts[:3])}
+    assert len(merged_once) == 1
+    sketch = datasketches.kll_doubles_sketch.deserialize(merged_once.pop())
+    assert sketch.n == len(values)
+    assert sketch.get_min_value() == values.min()
+    assert sketch.get_max_value() == values.max()
+
+
+@given(
+    st.lists(st.integers(0, 3000), min_size=1, max_size=6),
+    st.sampled_from([8, 9, 64, 200]),
+    st.integers(0, 99),
+)
+def test_quantile_sketches_are_read_by_the_library_within_the_error(sizes, k, seed):
+    rng = np.random.default_rng(seed)
+    parts = [rng.integers(0, 10_000, size).astype(float) for size in sizes if size]
+    if not parts:
+        return
+    values = np.sort(np.concatenate(parts))
+    sketch = datasketches.kll_doubles_sketch.deserialize(merge_kll([kll_of(p, k) for p in parts]))
+    assert sketch.n == len(values)
+    # Four times the error of 99 % of all sketches, which none of these seeded ones may exceed.
+    bound = 4 * sketch.normalized_rank_error(False) + 1 / len(values)
+    for p in (0.1, 0.5, 0.9):
+        found = sketch.get_quantile(p, True)
+        low, high = np.searchsorted(values, found, "left"), np.searchsorted(values, found, "right")
+        assert low / len(values) - bound <= p <= high / len(values) + bound

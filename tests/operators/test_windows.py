@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import evenflow as ef
+from evenflow.model import InputError
 from evenflow.model.durations import microseconds
 from evenflow.operators import Aggregates, Window, on_table
 from naive_windows import shapes, windows_of
@@ -133,3 +134,12 @@ def test_a_table_at_hand_in_windows(unit):
         ("b", 15): (1, 8),
         ("b", 20): (1, 8),
     }
+
+
+@pytest.mark.parametrize("moment", [-(2**63), 2**63 - 1, -(2**63) + 9])
+def test_a_window_beyond_the_range_of_timestamps_is_an_error(moment):
+    """NumPy would wrap: the window of the first moment would begin in the year 294247."""
+    window = Window("ts", size=20, slide=10)
+    for ends in (window.ends, window.panes, window.last_end, window.first_end):
+        with pytest.raises(InputError, match=r"column 'ts'.*outside the range of timestamps"):
+            ends(np.array([0, moment]))

@@ -145,7 +145,6 @@ mine.Poison
 \tat org.apache.spark.Some.method(Some.scala:1)
 """
     assert reason_of(text) == "mine.Poison"
-    thrown = "An exception was thrown from the Python worker:\n"
-    bare = f"{thrown}Traceback (most recent call last):\nKeyError"
+    bare = "thrown from the Python worker:\nTraceback (most recent call last):\nKeyError"
     assert reason_of(bare) == "KeyError"
     assert reason_of(bare + ": 'x'\n\n") == "KeyError: 'x'"

@@ -153,7 +153,9 @@ class JoinedRows(Work):
         n = len(kept.group)
         own = kept.keys.columns.take(pa.array(kept.group)).columns
         serial = (task.batch.number << _ROWS_PER_BATCH) + np.arange(n)
-        columns = [*own, pa.array(kept.moments + self.join.within), pa.array(serial)]
+        within = self.join.within
+        expires = np.minimum(kept.moments, np.iinfo(np.int64).max - within) + within
+        columns = [*own, pa.array(expires), pa.array(serial)]
         return pa.table(
             {
                 FINGERPRINT: pa.array(kept.keys.fingerprints[kept.group].view(np.int64)),

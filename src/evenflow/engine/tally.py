@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from evenflow.engine.key_costs import row_bytes
+from evenflow.engine.key_names import key_names
 from evenflow.engine.layout import Keys
 
 TOP = 64  #: the number of most frequent keys that a task reports
@@ -39,11 +40,10 @@ class Tally:
         if len(counts) > TOP:
             top = np.argpartition(counts, -TOP)[-TOP:]
             self._floor += int(counts[top].min())
-        names = keys.columns.take(pa.array(top)).to_pylist()
-        for i, row in zip(top.tolist(), names, strict=True):
+        names = key_names(keys.columns.take(pa.array(top)))
+        for i, name in zip(top.tolist(), names, strict=True):
             fingerprint = int(keys.fingerprints[i])
             before = self._tops.get(fingerprint, (0, ""))[0]
-            name = json.dumps(list(row.values()), default=str, ensure_ascii=False)
             self._tops[fingerprint] = (before + int(counts[i]), name)
 
     def moved(self, rows: pa.Table) -> None:

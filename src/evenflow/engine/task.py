@@ -18,7 +18,7 @@ from evenflow.engine.job import Job
 from evenflow.engine.key_costs import KeyCosts
 from evenflow.engine.layout import FINGERPRINT, Keys, stored
 from evenflow.engine.tally import Tally
-from evenflow.operators.grouping_rows import group_rows
+from evenflow.operators.grouping_rows import group_rows, keys_at
 from evenflow.state.compaction import compact
 from evenflow.state.errors import explained
 from evenflow.state.expiry import Expiry, unexpired
@@ -190,7 +190,7 @@ def keys_of(job: Job, table: pa.Table) -> tuple[pa.Table, np.ndarray, Keys]:
     fingerprints = np.zeros(len(first), np.uint64)
     if FINGERPRINT in table.column_names:
         fingerprints = table.column(FINGERPRINT).to_numpy()[first].view(np.uint64)
-    return rows, group, Keys(fingerprints, rows.select(list(job.key)).take(pa.array(first)))
+    return rows, group, Keys(fingerprints, keys_at(rows.select(list(job.key)), first))
 
 
 def _expiring_within(segments: tuple[Segment, ...], low: int, high: int) -> tuple[Segment, ...]:

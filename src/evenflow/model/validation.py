@@ -34,10 +34,10 @@ def check_whole(what: str, value: object, least: int) -> None:
         raise InputError(f"{what} must be a whole number of at least {least}, got {value}")
 
 
-def check_partitions(value: object) -> None:
+def check_partitions(value: int) -> None:
     """Reject a number of partitions that no query has use for."""
     check_whole("partitions", value, least=1)
-    if isinstance(value, Integral) and int(value) > MOST_PARTITIONS:
+    if value > MOST_PARTITIONS:
         raise InputError(
             f"partitions must be at most {MOST_PARTITIONS:,}, got {value:,}: every batch starts as "
             "many tasks; take a few times the number of cores"

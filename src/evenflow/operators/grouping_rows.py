@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
+
+from evenflow.operators.value_order import normalised
 
 I64 = npt.NDArray[np.int64]
 
@@ -39,6 +40,19 @@ def group_rows(columns: Sequence[pa.Array | pa.ChunkedArray]) -> tuple[I64, I64]
     return codes, first
 
 
+def keys_at(columns: pa.Table, rows: I64) -> pa.Table:
+    """The keys of these rows, as Spark puts them out: −0.0 as 0.0, and every NaN the same.
+
+    Parameters:
+        columns: the key columns.
+        rows: numbers of rows, such as the first of each key.
+    """
+    taken = columns.take(pa.array(rows))
+    return pa.table(
+        [normalised(column.combine_chunks()) for column in taken.columns], schema=taken.schema
+    )
+
+
 def _flattened(column: pa.Array | pa.ChunkedArray) -> list[pa.Array]:
     """A column as flat ones: the fields of a struct, and whether the struct itself is null."""
     array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
@@ -56,7 +70,5 @@ def _codes(array: pa.Array) -> tuple[I64, int]:
         return np.zeros(len(array), np.int64), min(len(array), 1)
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
-    if pa.types.is_floating(array.type):
-        array = pc.add(array, pa.scalar(0.0, array.type))  # −0.0 becomes 0.0
-    encoded = array.dictionary_encode(null_encoding="encode")
+    encoded = normalised(array).dictionary_encode(null_encoding="encode")
     return encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64), len(encoded.dictionary)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from evenflow.operators.grouping_rows import group_rows
+from evenflow.operators.grouping_rows import group_rows, keys_at
 from evenflow.operators.input_columns import column_type
 from evenflow.operators.protocol import Operator, Rows
 from evenflow.operators.windows import WINDOW, Window, times_of, window_column
@@ -58,7 +58,7 @@ def rows_by_key(table: pa.Table, key: str | Sequence[str]) -> Rows:
     for name in names:
         column_type(table.schema, name, "key")
     group, first = group_rows([table.column(name) for name in names])
-    return Rows(table, group, table.select(names).take(pa.array(first)))
+    return Rows(table, group, keys_at(table.select(names), first))
 
 
 def no_state(schema: pa.Schema, n: int) -> pa.Table:

@@ -107,8 +107,12 @@ def _ranges(group: I64, times: I64, asking: I64, among: I64, within: int) -> tup
     ranked = np.unique(times[among])
     width = len(ranked)
     numbers = group[among] * width + np.searchsorted(ranked, times[among])
-    low = group[asking] * width + np.searchsorted(ranked, times[asking] - within, "left")
-    high = group[asking] * width + np.searchsorted(ranked, times[asking] + within, "right")
+    # Within the range of 64 bits: a sum would wrap near the first and the last moment.
+    whole = np.iinfo(np.int64)
+    earliest = np.maximum(times[asking], whole.min + within) - within
+    latest = np.minimum(times[asking], whole.max - within) + within
+    low = group[asking] * width + np.searchsorted(ranked, earliest, "left")
+    high = group[asking] * width + np.searchsorted(ranked, latest, "right")
     return np.searchsorted(numbers, low, "left"), np.searchsorted(numbers, high, "left")
 
 

@@ -12,12 +12,28 @@ from evenflow.operators.input_columns import is_plain
 
 
 def normalised(values: pa.Array) -> pa.Array:
-    """Floats with one zero and one NaN, so that equal values have equal bits; others unchanged."""
-    if not types.is_floating(values.type):
-        return values
-    floats = values.to_numpy(zero_copy_only=False) + 0  # −0.0 + 0 is 0.0
-    floats[np.isnan(floats)] = np.nan
-    return pa.array(floats, values.type)
+    """Floats with one zero and one NaN, also within structs, so that equal values have equal bits;
+    others unchanged. Spark does so with what it groups by.
+
+    Example:
+        >>> normalised(pa.array([-0.0, None, 1.0])).to_pylist()
+        [0.0, None, 1.0]
+    """
+    kind = values.type
+    if types.is_floating(kind):
+        # −0.0 + 0.0 is 0.0
+        zero, nan = pa.scalar(0.0, kind), pa.scalar(float("nan"), kind)
+        return pc.if_else(pc.is_nan(values), nan, pc.add(values, zero))
+    if types.is_struct(kind) and _has_floats(kind):
+        parts = [normalised(part) for part in values.flatten()]
+        return pa.StructArray.from_arrays(parts, fields=list(kind), mask=values.is_null())
+    return values
+
+
+def _has_floats(kind: pa.DataType) -> bool:
+    if types.is_struct(kind):
+        return any(_has_floats(field.type) for field in kind)
+    return bool(types.is_floating(kind))
 
 
 def codes(values: pa.Array) -> tuple[I64, pa.Array]:

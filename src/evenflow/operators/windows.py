@@ -17,6 +17,7 @@ from evenflow.operators.input_columns import column_type, one_array
 Booleans = npt.NDArray[np.bool_]
 
 UPDATE, APPEND = "update", "append"
+_FIRST, _LAST = -(1 << 63), (1 << 63) - 1  # of all timestamps, in microseconds
 WINDOW = "window"  #: the column of the output, a struct of start and end as Spark has it
 
 
@@ -81,12 +82,26 @@ class Window:
         """The length of the time slices whose rows are all in the same windows."""
         return math.gcd(self.size, self.slide)
 
+    def _check(self, times: I64) -> None:
+        """Refuse times whose windows no timestamp can bound; Spark does so, too, in ANSI mode. NumPy
+        would wrap, and the window of the first moment begin in the year 294247."""
+        room = self.size + self.slide + abs(self.start)
+        for moment in (int(times.min()), int(times.max())) if len(times) else ():
+            if not _FIRST + room <= moment <= _LAST - room:
+                raise InputError(
+                    f"window: the column {self.column!r} holds the event time {moment} µs after 1970, "
+                    "whose window is outside the range of timestamps; leave such rows out, or set them "
+                    "to null"
+                )
+
     def panes(self, times: I64) -> I64:
         """Where the pane of each time begins."""
+        self._check(times)
         return times - (times - self.start) % self.pane
 
     def ends(self, times: I64) -> tuple[I64, I64]:
         """(number of the time, end of a window that it is in), for every such pair."""
+        self._check(times)
         since = (times - self.start) % self.slide
         counts = -(-(self.size - since) // self.slide)
         row = np.repeat(np.arange(len(times)), counts)
@@ -95,10 +110,12 @@ class Window:
 
     def last_end(self, times: I64) -> I64:
         """When the last window of each time ends."""
+        self._check(times)
         return times - (times - self.start) % self.slide + self.size
 
     def first_end(self, times: I64) -> I64:
         """When the first window of each time ends."""
+        self._check(times)
         since = (times - self.start) % self.slide
         counts = -(-(self.size - since) // self.slide)
         return times - since + self.size - (counts - 1) * self.slide

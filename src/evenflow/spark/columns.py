@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from evenflow.model import InputError
+from evenflow.operators import Aggregates, NaiveBayes, Operator
+from evenflow.operators.counts import Count
 from evenflow.operators.functions import ComputedColumn
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
-    from pyspark.sql.types import StructType
+    from pyspark.sql.types import DataType, StructType
 
 
 def quoted(name: str) -> str:
@@ -94,7 +96,51 @@ def with_keys(df: DataFrame, keys: Sequence[Any]) -> tuple[DataFrame, tuple[str,
         if name in names:
             raise InputError(f"keyed: the column {name!r} is given twice; once is enough")
         names.append(name)
+    check_collations(df, names, "keyed")
     return df, tuple(names)
+
+
+def check_collations(df: DataFrame, names: Iterable[str], what: str) -> None:
+    """Refuse strings that Spark compares by a collation, also within structs: Arrow has no collations,
+    so evenflow would compare them byte by byte.
+
+    Parameters:
+        names: of columns whose values are compared.
+        what: the name of the argument or method, for messages.
+    """
+    kinds = {field.name: field.dataType for field in df.schema.fields}
+    for name in names:
+        collation = _collation(kinds[name])
+        if collation is not None:
+            raise InputError(
+                f"{what}: the column {name!r} has strings of the collation {collation}, which evenflow "
+                'would compare byte by byte; give it F.collate(…, "UTF8_BINARY").alias("…"), of '
+                "F.lower(…) or F.rtrim(…) where case or trailing spaces do not count"
+            )
+
+
+def compared_columns(operator: Operator) -> list[str]:
+    """The columns whose values an operator of ours compares. What other operators do with the values
+    is their own affair."""
+    if isinstance(operator, NaiveBayes):
+        return list(operator.columns())
+    if not isinstance(operator, Aggregates):
+        return []
+    return [column for _, a in operator if not isinstance(a, Count) for column in a.columns()]
+
+
+def _collation(kind: DataType) -> str | None:
+    """The collation of the strings of a type, at any depth, if it is not the plain one."""
+    found = getattr(kind, "collation", None)
+    if found is not None:
+        return None if found == "UTF8_BINARY" else str(found)
+    parts = [field.dataType for field in getattr(kind, "fields", [])]
+    parts += [
+        getattr(kind, name)
+        for name in ("elementType", "keyType", "valueType")
+        if hasattr(kind, name)
+    ]
+    return next((one for one in map(_collation, parts) if one is not None), None)
 
 
 def with_computed(df: DataFrame, names: Iterable[str], what: str) -> DataFrame:

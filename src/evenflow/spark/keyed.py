@@ -21,7 +21,9 @@ from evenflow.operators import Aggregate, Aggregates, Operator, Window, count
 from evenflow.operators.interval_join import Predicate
 from evenflow.spark.columns import (
     arrow_schema,
+    check_collations,
     check_columns,
+    compared_columns,
     spark_schema,
     with_column,
     with_computed,
@@ -331,7 +333,10 @@ class Keyed:
         wanted = operator.columns()
         if wanted is None:
             return self
-        return replace(self, df=with_computed(self.df, wanted, type(operator).__name__))
+        name = type(operator).__name__
+        df = with_computed(self.df, wanted, name)
+        check_collations(df, compared_columns(operator), name)
+        return replace(self, df=df)
 
     def _work(self, operator: Operator, mode: str = UPDATE) -> Work:
         """What happens to the rows of a key.
