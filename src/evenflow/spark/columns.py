@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable, Sequence
 from inspect import signature
 from typing import TYPE_CHECKING, Any
@@ -42,6 +43,17 @@ def check_columns(df: DataFrame, names: Iterable[str], what: str) -> None:
             raise InputError(f"{what}: there is no column {name!r}; {hint}")
         if df.columns.count(name) > 1:
             raise InputError(f"{what}: there are several columns {name!r}; rename all but one")
+
+
+def quoted_table(name: str) -> str:
+    """The name of a table, such as `catalog.database.table`, for Spark's SQL: nothing but a name.
+
+    Example:
+        >>> print(quoted_table("lake.`my db`.hits"), quoted_table("a; DROP TABLE b"))
+        `lake`.`my db`.`hits` `a; DROP TABLE b`
+    """
+    parts = re.findall(r"`((?:[^`]|``)*)`|([^.`]+)", name)
+    return ".".join(quoted(ticked.replace("``", "`") or plain) for ticked, plain in parts)
 
 
 def with_column(df: DataFrame, column: Column | str, what: str) -> tuple[DataFrame, str]:

@@ -40,8 +40,10 @@ def test_a_driver_killed_ten_times_between_delivery_and_commit_leaves_every_batc
 
 
 SCRIPT = """
+import shutil
 import sys
 import evenflow as ef
+from evenflow.spark.query import QueryFailed
 from evenflow.spark.session import local_session
 from evenflow.spark.sinks.iceberg import newest_batch
 from evenflow_lab.checking.table_formats import table_settings
@@ -68,11 +70,18 @@ print(shown("lake.web.hits"))
 rows = spark.table("lake.web.hits.snapshots").collect()
 marked = [row.summary for row in rows if "evenflow.batch" in row.summary]
 print([summary["evenflow.batch"] for summary in marked])
-print(newest_batch(spark, "lake.web.hits", marked[0]["evenflow.query"]))
+print(newest_batch(spark, "lake.web.hits", marked[0]["evenflow.query"])[0])
 assert writer("c").toTable("lake.web.hits").awaitTermination(300)  # the format is the table's
 print(len(shown("lake.web.hits")))
 assert writer("d").format("iceberg").start("lake.web.more").awaitTermination(300)
 print(len(shown("lake.web.more")))
+for name, table in (("a", "deltas"), ("b", "lake.web.hits")):  # as from a backup before batch 0
+    for part in ("spark", "evenflow/manifests", "evenflow/plans"):
+        shutil.rmtree(f"{place}/{name}/{part}")
+    try:
+        writer(name).toTable(table).awaitTermination(300)
+    except QueryFailed as error:
+        print(str(error).partition(":")[0])
 for path, format in ((place + "/x", "iceberg"), (None, "delta")):
     try:
         writer("e").start(path, format)
@@ -87,6 +96,8 @@ PRINTED = """\
 0
 6
 3
+deltas has batch 0, or a later one, made of other rows
+lake.web.hits has batch 0, or a later one, made of other rows
 'PLACE/x' is a path, and Iceberg finds its tables in a catalog
 format 'delta' needs a place
 """
