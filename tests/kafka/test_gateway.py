@@ -161,7 +161,7 @@ def test_a_batch_that_is_run_again_writes_the_same_records(
     run_gateway(spark, broker, topic, target, tmp_path, most=1500)
     before = end_offsets(broker, target)
     last = max((tmp_path / "evenflow" / "manifests").glob("*.json"))
-    batch = int(last.stem)
+    batch = int(last.stem.split("-")[0])
     last.unlink()  # as if the driver had died before it could commit the last batch
     (tmp_path / "spark" / "commits" / str(batch)).unlink()
     (tmp_path / "spark" / "commits" / f".{batch}.crc").unlink(missing_ok=True)
