@@ -100,7 +100,7 @@ def test_command_lines_of_the_readme_run(command, tmp_path, monkeypatch, capsys)
 def test_every_fence_says_what_it_holds(page):
     """A block without a language, or with a new one, would be run by nobody."""
     languages = {block[1] for block in FENCE.finditer(page.read_text(encoding="utf-8"))}
-    run = {"python", "python kafka", "python spark", "pycon"}
+    run = {"python", "python delta", "python kafka", "python spark", "pycon"}
     assert languages <= run | {"text", "toml", "sh", "dockerfile"}
 
 

@@ -2,12 +2,16 @@
 
 import contextlib
 import io
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from evenflow_lab.checking.kafka_topics import new_topic, produced
+from evenflow_lab.checking.table_formats import table_environment
 
 pytestmark = pytest.mark.spark
 
@@ -23,7 +27,7 @@ def examples(kind):
     return {page: blocks for page, blocks in found.items() if blocks}
 
 
-PAGES, WITH_KAFKA = examples("spark"), examples("kafka")
+PAGES, WITH_KAFKA, WITH_DELTA = (examples(kind) for kind in ("spark", "kafka", "delta"))
 
 
 def test_the_readme_and_the_quick_start_have_examples():
@@ -51,6 +55,35 @@ def test_examples_with_kafka_run(spark, broker, tmp_path, page):
             code = code.replace(f'"{name}"', f'"{topic}"')
         blocks.append((code, output))
     run(spark, tmp_path, page.name, blocks)
+
+
+WITH_TABLES = """\
+from evenflow.spark.session import local_session
+from evenflow_lab.checking.table_formats import table_settings
+
+spark = local_session("local[2]", **table_settings({warehouse!r}))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", list(WITH_DELTA), ids=lambda page: page.name)
+@pytest.mark.long
+def test_examples_with_delta_run(tmp_path, page):
+    """In processes of their own, with a Spark that Delta has a release for."""
+    for number, (code, output) in enumerate(WITH_DELTA[page]):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        script = WITH_TABLES.format(warehouse=str(folder / "warehouse")) + code
+        done = subprocess.run(
+            [sys.executable, "-c", script],
+            cwd=folder,
+            env=os.environ | table_environment(),
+            capture_output=True,
+            text=True,
+            timeout=600,
+        )
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.rstrip("\n") == output.rstrip("\n"), f"example {number}"
 
 
 def run(spark, tmp_path, page, blocks):

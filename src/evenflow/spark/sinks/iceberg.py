@@ -71,6 +71,9 @@ def newest_batch(spark: SparkSession, table: str, query: str) -> int | None:
     Reads the table's metadata file, which an append reads as well, and no manifests. A snapshot that
     somebody has rolled back counts as one that the table has.
     """
+    spark.catalog.refreshTable(
+        table
+    )  # Iceberg's catalog keeps what it once loaded for some seconds
     snapshots = spark.table(f"{table}.snapshots").where(f"summary['{QUERY}'] = '{query}'")
     found = snapshots.selectExpr(f"max(CAST(summary['{BATCH}'] AS BIGINT))").first()
     return None if found is None or found[0] is None else int(found[0])

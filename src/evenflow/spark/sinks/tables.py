@@ -24,16 +24,13 @@ _COMMON = ("parquet", "orc", "json", "csv", "text", "jdbc", "avro", *_PACKAGES, 
 
 def check_format(target: Target) -> None:
     """Refuse a format that Spark cannot find."""
-    from pyspark.errors import PySparkException
-
     try:
-        # Asks for the format and reads nothing. What it lacks, such as a path, is no matter here.
+        # Asks for the format and reads nothing. What it lacks, such as a path, does not matter here.
         _ = target.spark.read.format(target.format).load().schema
-    except PySparkException as error:
-        if error.getCondition() == "DATA_SOURCE_NOT_FOUND":
+    except Exception as error:
+        # A classic session raises Java's own exception, Spark Connect one of PySpark.
+        if "[DATA_SOURCE_NOT_FOUND]" in str(error):
             raise InputError(_not_found(target)) from None
-    except Exception:
-        return
 
 
 def needs_place(target: Target) -> None:

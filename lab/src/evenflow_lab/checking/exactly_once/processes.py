@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from uuid import uuid4
@@ -17,17 +17,30 @@ _DRIVER = "evenflow_lab.checking.exactly_once.driver"
 
 
 class Driver:
-    """One run of the driver beside this file. Whatever it leaves running ends with the `with` block."""
+    """One run of a driver beside this file. Whatever it leaves running ends with the `with` block.
 
-    def __init__(self, *arguments: object, before: Callable[[], object] | None = None) -> None:
+    Parameters:
+        arguments: of its command line.
+        before: called in the new process before the driver starts.
+        module: the driver.
+        environment: variables besides those of this process.
+    """
+
+    def __init__(
+        self,
+        *arguments: object,
+        before: Callable[[], object] | None = None,
+        module: str = _DRIVER,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
         self._mark = f"EVENFLOW_TEST_DRIVER={uuid4().hex}"
         name, _, value = self._mark.partition("=")
         self._said = tempfile.TemporaryFile()  # noqa: SIM115 — not a pipe: it blocks when full
         self.process = subprocess.Popen(
-            [sys.executable, "-m", _DRIVER, *map(str, arguments)],
+            [sys.executable, "-m", module, *map(str, arguments)],
             stdout=subprocess.DEVNULL,
             stderr=self._said,
-            env=os.environ | {name: value},
+            env={**os.environ, **(environment or {}), name: value},
             preexec_fn=before,
         )
 
