@@ -37,7 +37,7 @@ def storage_for(
             polars and delta-rs.
     """
     text = os.fspath(address)
-    if is_local(text):
+    if is_local(text) or text.startswith("memory:"):
         return storage_at(text)
     return storage_at(text, options_for(text, storage_options, hadoop_settings(spark)))
 

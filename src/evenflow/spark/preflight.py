@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger("evenflow.preflight")
 _YOUNG = 30.0  # seconds in which executors of a new session may still be on their way
+_PATIENCE = 300.0  # seconds for the first of them: a cluster may have to start a machine
 _STEADY = 1.0  # seconds without a new executor, after which a new session is taken to be complete
 _ROUNDS = 3  # of tasks, while executors are left that got none
 _ONE_PROCESS = re.compile(r"local(\[|$)")
@@ -237,13 +238,16 @@ def _wait_for_executors(context: Any) -> None:
         return  # they come when there is work
     expected = int(conf.get("spark.executor.instances", "0"))
     until = context.startTime / 1000 + _YOUNG
-    known, since = _count(context), time.time()
+    known, since, warned = _count(context), time.time(), False
     while time.time() < until or not known:
         if known and (known >= expected > 0 or (not expected and time.time() > since + _STEADY)):
             return
-        if not known and time.time() > max(until, since + _YOUNG):
+        if not known and not warned and time.time() > since + _YOUNG:
+            warned = True
+            _LOG.warning("waiting for the first executor, for up to %g seconds", _PATIENCE)
+        if not known and time.time() > since + _PATIENCE:
             raise InputError(
-                f"no executor has come within {_YOUNG:g} seconds; the cluster has no free cores or "
+                f"no executor has come within {_PATIENCE:g} seconds; the cluster has no free cores or "
                 "less memory than an executor asks for: look at its page, or lower "
                 "spark.executor.memory and spark.executor.cores"
             )

@@ -149,9 +149,9 @@ def read_output(
     Example:
         >>> hits = read_output(spark, "s3://bucket/hits")  # doctest: +SKIP
     """
-    storage, address = storage_for(spark, path, storage_options), spark_address(spark, path)
+    storage = storage_for(spark, path, storage_options)
     if isinstance(storage, PosixStorage):
-        return spark.read.parquet(address)
+        return spark.read.parquet(spark_address(spark, path))
     batches = complete_batches(storage)
     if not batches:
         raise InputError(
@@ -159,7 +159,7 @@ def read_output(
             'the path that a query with the format "parquet" was started with'
         )
     # The batches before the newest are whole as well: each was committed before the next began.
-    return spark.read.parquet(address).where(f"batch <= {batches[-1]}")
+    return spark.read.parquet(spark_address(spark, path)).where(f"batch <= {batches[-1]}")
 
 
 def complete_batches(storage: Storage) -> list[int]:
