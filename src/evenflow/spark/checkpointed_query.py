@@ -72,7 +72,7 @@ def start_checkpointed(
     check_whole("keepVersions", keep, least=1)
     check_session(df.sparkSession)
     storage = storage_for(df.sparkSession, location, storage_options)
-    if storage.concurrency > 1:  # a local disk has nothing to hide, and Spark's log says more
+    if storage.concurrency > 1:  # what is wrong with a local disk, its first write tells as well
         try_store(storage)
     checkpoint = Checkpoint.open(storage, identity)
     lease = checkpoint.acquire(lease_seconds)

@@ -18,7 +18,7 @@ from evenflow.spark.checkpointed_query import start_checkpointed
 from evenflow.spark.columns import is_connect, spark_schema
 from evenflow.spark.execution import OnSpark, frame_of
 from evenflow.spark.names import check_names, check_output
-from evenflow.spark.preflight import preflight
+from evenflow.spark.preflight import preflight, try_store
 from evenflow.spark.query import StreamingQuery
 from evenflow.spark.sinks import Target
 from evenflow.spark.sinks.finding import is_temporary, sink_of
@@ -138,7 +138,10 @@ def start_query(df: DataFrame, job: Job, settings: StreamSettings) -> StreamingQ
 
     def program(checkpoint: Checkpoint) -> KeyedProgram:
         storage = checkpoint.storage
-        preflight(df.sparkSession, [storage, sink.staging(storage)])
+        staging = sink.staging(storage)
+        if staging != storage and staging.concurrency > 1:
+            try_store(staging)
+        preflight(df.sparkSession, [storage, staging])
         return KeyedProgram(job, sink, OnSpark(), settings.name)
 
     return start_checkpointed(

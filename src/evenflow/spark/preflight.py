@@ -83,9 +83,6 @@ def preflight(spark: SparkSession, storages: Sequence[Storage] = ()) -> list[Exe
     Returns: what each executor said; empty in local mode.
     """
     storages = list(dict.fromkeys(storages))
-    for storage in storages:
-        if storage.concurrency > 1:  # a remote one, which can be wrong in more ways than a disk
-            try_store(storage)
     context = _context(spark)
     if context is not None and _ONE_PROCESS.match(str(context.master)):
         return []
@@ -110,7 +107,7 @@ def preflight(spark: SparkSession, storages: Sequence[Storage] = ()) -> list[Exe
 
 
 def try_store(storage: Storage) -> None:
-    """Write, create, read and delete an object from this process, as a commit does.
+    """Write, create, read, list and delete an object from this process, as a commit does.
 
     Guarantee: what a store refuses comes as one sentence; nothing stays there.
     """

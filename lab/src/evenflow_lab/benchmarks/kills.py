@@ -2,7 +2,8 @@
 
 The driver is killed at every moment of a batch (plan fixed, segment written, output delivered, …) and
 at random ones, and started again each time. In the end the output of every batch, the latest output
-and the state of every key are compared with plain Python over all rows.
+and the state of every key are compared with plain Python over all rows. On a cluster, executors are
+killed as well, with the shuffled rows that they hold.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Annotated
 
 from evenflow_lab.benchmarks.outcome import Progress, Result, say_nothing
+from evenflow_lab.checking.exactly_once.ground import ground
 from evenflow_lab.checking.exactly_once.kills import run_and_kill
 
 
@@ -21,6 +23,9 @@ def run(
     scheme: Annotated[
         list[str] | None, "A grouping scheme; repeatable: each driver has another."
     ] = None,
+    s3: Annotated[bool, "Checkpoint and output on an S3 server that writes to disk."] = False,
+    cluster: Annotated[bool, "A standalone cluster; executors are killed, too."] = False,
+    faults: Annotated[float, "Share of requests to the S3 server that fail."] = 0.0,
     seed: Annotated[int, "Of the data and of the moments."] = 0,
     progress: Progress = say_nothing,
 ) -> Result:
@@ -33,8 +38,11 @@ def run(
         progress(line, done, kills)
 
     with tempfile.TemporaryDirectory() as directory:
-        found = run_and_kill(Path(directory), kills, schemes, seed, say)
+        folder = Path(directory)
+        with ground(folder, s3, cluster, faults, seed) as place:
+            found = run_and_kill(folder, kills, schemes, seed, say, ground=place)
+    setting = {"s3": s3, "cluster": cluster, "faults": faults}
     return Result(
-        {"schemes": schemes, "seed": seed, **asdict(found)},
+        {"schemes": schemes, "seed": seed, **setting, **asdict(found)},
         lines=(f"{' and '.join(schemes)}: {found}",),
     )

@@ -9,19 +9,21 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from evenflow.state.checkpoint import FOLDER
 from evenflow.state.metrics import read_metrics
-from evenflow_lab.checking.exactly_once.processes import Driver, names_in, wait_for
+from evenflow_lab.checking.exactly_once.ground import Ground, local_ground
+from evenflow_lab.checking.exactly_once.processes import Driver, wait_for
 from evenflow_lab.checking.exactly_once.stream import add_files, check_all
 
-#: Moments of a batch at which to kill, in their order: where a new file of the moment appears.
-MOMENTS: dict[str, str] = {
-    "batch begun": "ckpt/spark/offsets",
-    "plan fixed": "ckpt/evenflow/plans",
-    "segment written": "ckpt/evenflow/segments",
-    "output staged": "out/_evenflow/staging",
-    "output delivered": "out",
-    "manifest committed": "ckpt/evenflow/manifests",
-    "batch ended": "ckpt/spark/commits",
+#: Moments of a batch at which to kill, in their order: where a new object of the moment appears.
+MOMENTS: dict[str, tuple[str, str]] = {
+    "batch begun": ("checkpoint", "spark/offsets/"),
+    "plan fixed": ("checkpoint", "evenflow/plans/"),
+    "segment written": ("checkpoint", "evenflow/segments/"),
+    "output staged": ("output", "_evenflow/staging/"),
+    "output delivered": ("output", "batch="),
+    "manifest committed": ("checkpoint", "evenflow/manifests/"),
+    "batch ended": ("checkpoint", "spark/commits/"),
 }
 
 
@@ -52,10 +54,13 @@ def run_and_kill(
     seed: int = 0,
     say: Callable[[str], object] = lambda _: None,
     batches: int = 12,
+    ground: Ground | None = None,
 ) -> Killing:
     """Run a query over a stream and kill its driver so many times; then let it end and check all.
 
-    Every second kill takes the Python driver alone: the JVM goes on for a moment, and so do tasks.
+    Every second kill takes the Python driver alone: the JVM goes on for a moment, and so do tasks. On a
+    cluster, every third kill takes an executor instead, with the shuffled rows that it has: the
+    driver goes on.
 
     Parameters:
         directory: an empty one, for input, checkpoint and output.
@@ -65,15 +70,17 @@ def run_and_kill(
         say: called with a line for every kill.
         batches: how many files, each a micro-batch, there are at first, and more whenever a driver
             has read them all.
+        ground: where it runs; None for local mode, with everything in the directory.
     """
     rng = random.Random(seed)
-    files, checkpoint, output = (directory / name for name in ("in", "ckpt", "out"))
+    files, place = directory / "in", ground or local_ground(directory)
     result = Killing()
     began = time.monotonic()
 
     def another() -> Driver:
         settings = ("--scheme", rng.choice(schemes), "--partitions", rng.randint(1, 4))
-        lingering.append(Driver(files, checkpoint, output, *settings))
+        here = (files, place.checkpoint.where(), place.output.where())
+        lingering.append(Driver(*here, *settings, *place.options))
         return lingering[-1]
 
     def more_files() -> None:
@@ -81,28 +88,36 @@ def run_and_kill(
         result.files += batches
 
     lingering: list[Driver] = []
+    driver: Driver | None = None
     more_files()
     try:
         while result.kills.total() < kills:
-            driver = another()
-            moment = _pick(rng, result.kills.total())
-            if not _reached(rng, moment, directory, driver):
+            driver = driver or another()
+            number = result.kills.total()
+            moment = _pick(rng, number)
+            if not _reached(rng, moment, place, driver):
                 code, said = driver.wait()
                 assert code == 0, said
+                driver = None
                 more_files()
                 continue
-            alone = result.kills.total() % 2 == 1
+            if number % 3 == 2 and place.kill_executor(rng):
+                result.kills[f"executor, {moment}"] += 1
+                say(f"kill {number + 1}: {moment}, an executor")
+                continue
+            alone = number % 2 == 1
             driver.kill(everybody=not alone)
             driver.wait_until_gone()
+            driver = None
             result.kills[moment] += 1
-            say(f"kill {result.kills.total()}: {moment}{', the driver alone' * alone}")
-        code, said = another().wait()
+            say(f"kill {number + 1}: {moment}{', the driver alone' * alone}")
+        code, said = (driver or another()).wait()
         assert code == 0, said
     finally:
         for driver in lingering:
             driver.__exit__()
-    result.batches = check_all(files, checkpoint, output)
-    metrics = read_metrics(checkpoint)
+    result.batches = check_all(files, place.checkpoint, place.output)
+    metrics = read_metrics(place.checkpoint.under(FOLDER))
     result.moved = sum(batch["migrated_keys"] for batch in metrics)
     result.planned = sum(
         bool(batch["planning"] and batch["planning"]["changed"]) for batch in metrics
@@ -117,22 +132,28 @@ def _pick(rng: random.Random, number: int) -> str:
     return "any moment" if number % 4 == 3 else moments[(number * 3 + number // 8) % len(moments)]
 
 
-def _reached(rng: random.Random, moment: str, directory: Path, driver: Driver) -> bool:
+def _reached(rng: random.Random, moment: str, place: Ground, driver: Driver) -> bool:
     """Wait for a moment; False if the driver ends before it."""
+    every = 0.0005 if place.checkpoint.concurrency == 1 else 0.02  # a look may be a request
+
+    def names(of: str) -> set[str]:
+        part, prefix = MOMENTS[of]
+        storage = place.checkpoint if part == "checkpoint" else place.output
+        return {*storage.list(prefix), *storage.unfinished(prefix)}
+
     if moment == "any moment":
         # Three times of ten while it starts, else from its first batch to some batches later.
-        first = directory / MOMENTS["batch begun"]
-        before = names_in(first)
+        before = names("batch begun")
         starting = rng.random() < 0.3
-        if not starting and not wait_for(lambda: bool(names_in(first) - before), driver):
+        begun = lambda: bool(names("batch begun") - before)  # noqa: E731
+        if not starting and not wait_for(begun, driver, every=every):
             return False
         end = time.monotonic() + rng.uniform(0, 8 if starting else 3)
         return wait_for(lambda: time.monotonic() >= end, driver)
-    watched = directory / MOMENTS[moment]
-    before, wanted = names_in(watched), rng.randint(1, 2)
+    before, wanted = names(moment), rng.randint(1, 2)
     if moment == "manifest committed":
         wanted += 1  # the first record of a driver says that it has taken over
-    if not wait_for(lambda: len(names_in(watched) - before) >= wanted, driver):
+    if not wait_for(lambda: len(names(moment) - before) >= wanted, driver, every=every):
         return False
     time.sleep(rng.choice([0, 0, 0.001, 0.01]))
     return driver.running
