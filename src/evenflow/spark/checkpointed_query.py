@@ -21,7 +21,6 @@ from evenflow.spark.session import check_session
 from evenflow.spark.stopping import BatchGate, stoppable
 from evenflow.state.checkpoint import Checkpoint
 from evenflow.state.lease import SECONDS
-from evenflow.state.leftovers import drop_uncommitted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -85,7 +84,6 @@ def start_checkpointed(
             )
         progress = ProgressLog(storage.under(PROGRESS))
         progress.drop_unfinished()
-        drop_uncommitted(checkpoint)
         loop = Loop(program(checkpoint), checkpoint, on_batch, keep, progress)
         started: list[SparkStreamingQuery] = []
         gate = None if is_connect(df) else BatchGate()

@@ -20,10 +20,11 @@ from evenflow.spark.execution import OnSpark, frame_of
 from evenflow.spark.names import check_names, check_output
 from evenflow.spark.preflight import preflight, try_store
 from evenflow.spark.query import StreamingQuery
-from evenflow.spark.sinks import Target
+from evenflow.spark.sinks import ParquetSink, Target
 from evenflow.spark.sinks.finding import is_temporary, sink_of
 from evenflow.spark.stream_writer import StreamSettings
 from evenflow.state.checkpoint import Checkpoint
+from evenflow.state.leftovers import drop_uncommitted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Observation
@@ -142,6 +143,9 @@ def start_query(df: DataFrame, job: Job, settings: StreamSettings) -> StreamingQ
         if staging != storage and staging.concurrency > 1:
             try_store(staging)
         preflight(df.sparkSession, [storage, staging])
+        if isinstance(sink, ParquetSink):
+            sink.claim(checkpoint.query)  # before anything in it is deleted
+        drop_uncommitted(checkpoint, staging)
         return KeyedProgram(job, sink, OnSpark(), settings.name)
 
     return start_checkpointed(

@@ -68,11 +68,20 @@ class ParquetSink:
         return self.storage.under(_MARK)
 
     def deliver(self, output: Output, session: Any) -> None:
-        self._check_query(output.query)
+        self.claim(output.query)
         if isinstance(self.storage, PosixStorage):
             self._rename(output, Path(self.storage.root))
         else:
             self._copy(output)
+
+    def claim(self, query: str) -> None:
+        """Take the place for this query. Batches of another one, maybe one whose checkpoint was
+        deleted, have the same numbers and would be taken for this one's."""
+        if not self.storage.under(_MARK).create("query", query.encode()):
+            raise InputError(
+                f"{self.storage.where()} has the output of another query, with another checkpoint; "
+                "give this one a directory of its own, or delete that one"
+            )
 
     def _rename(self, output: Output, root: Path) -> None:
         final = root / f"batch={output.batch}"
@@ -120,15 +129,6 @@ class ParquetSink:
     def _check_history(self, output: Output, origin: str) -> None:
         if origin != output.origin and origin and output.origin:
             raise another_history(self.storage.where(), output.batch)
-
-    def _check_query(self, query: str) -> None:
-        """Take the place for this query. Batches of another one, maybe one whose checkpoint was
-        deleted, have the same numbers and would be taken for this one's."""
-        if not self.storage.under(_MARK).create("query", query.encode()):
-            raise InputError(
-                f"{self.storage.where()} has the output of another query, with another checkpoint; "
-                "give this one a directory of its own, or delete that one"
-            )
 
 
 def read_output(
