@@ -18,6 +18,7 @@ from evenflow.spark.input_files import InputFiles, input_files
 from evenflow.spark.keyed import Keyed, keyed
 from evenflow.spark.locations import is_local, spark_address, storage_for
 from evenflow.spark.query import QueryFailed, StreamingQuery
+from evenflow.spark.sinks import ParquetSink
 from evenflow.state.checkpoint import FOLDER, IDENTITY, Checkpoint
 from evenflow.state.errors import CheckpointError
 from evenflow.storage import Storage, local_path, storage_at
@@ -76,7 +77,7 @@ class FileJob:
         if checkpoint is not None:
             check_apart(self.path, checkpoint, "--checkpoint")
             check_apart(output, checkpoint, "--checkpoint", "--output")
-            if self._has_batches(checkpoint):
+            if self._has_begun(checkpoint, output):
                 return True
         # A batch of another query would be taken for this one's, and its rows be left out.
         if is_local(output) and local_path(output).exists() and not local_path(output).is_dir():
@@ -194,17 +195,20 @@ class FileJob:
     def _has_content(self, address: str) -> bool:
         if is_local(address):
             folder = local_path(address)
-            return folder.is_dir() and any(folder.iterdir())
+            return folder.is_dir() and any(path.is_file() for path in folder.rglob("*"))
         return bool(self._at(address).list(""))
 
-    def _has_batches(self, checkpoint: str) -> bool:
-        """Whether a query has committed a batch there."""
+    def _has_begun(self, checkpoint: str, output: str) -> bool:
+        """Whether a query has committed a batch there, or was killed in its first one."""
         storage = self._at(checkpoint)
         if is_local(checkpoint):  # there, a directory with other things in it is refused
             begun = self._has_content(checkpoint)
         else:
             begun = bool(storage.under(FOLDER).list(IDENTITY))
-        return begun and bool(Checkpoint.open(storage).batches())
+        if not begun:
+            return False
+        found = Checkpoint.open(storage)
+        return bool(found.batches()) or ParquetSink(self._at(output)).belongs_to(found.query)
 
     def _clear(self, address: str) -> None:
         if is_local(address):

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 _MARK = "_evenflow"  # Spark does not read names that begin with an underscore
 _COMPLETE = "complete/"  # what is below it has the number of a batch that is there whole
 _KEPT = 10  # of these marks; a reader needs the newest
+_QUERY = "query"  # says whose output it is
 _ORIGIN = "_origin"  # says of which rows the batch was made
 
 
@@ -77,11 +78,18 @@ class ParquetSink:
     def claim(self, query: str) -> None:
         """Take the place for this query. Batches of another one, maybe one whose checkpoint was
         deleted, have the same numbers and would be taken for this one's."""
-        if not self.storage.under(_MARK).create("query", query.encode()):
+        if not self.storage.under(_MARK).create(_QUERY, query.encode()):
             raise InputError(
                 f"{self.storage.where()} has the output of another query, with another checkpoint; "
                 "give this one a directory of its own, or delete that one"
             )
+
+    def belongs_to(self, query: str) -> bool:
+        """Whether the place was taken for this query."""
+        try:
+            return self.storage.under(_MARK).read(_QUERY) == query.encode()
+        except FileNotFoundError:
+            return False
 
     def _rename(self, output: Output, root: Path) -> None:
         final = root / f"batch={output.batch}"
