@@ -14,7 +14,7 @@ from evenflow.storage.protocol import Storage
 from evenflow.storage.store_errors import Problem, StoreError
 
 PROBES = "preflight"  #: the folder of a storage in which probes are, for the time of a check
-_PATIENCE = 10.0  # seconds: somebody is waiting, and a wrong address does not become right
+_PATIENCE = 30.0  # seconds: somebody is waiting, and a wrong address does not become right
 
 _GIVE = {
     "s3": "storage_options, Spark's fs.s3a.* settings, AWS_… variables, a profile or a role",
