@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from evenflow.engine.layout import FINGERPRINT, Keys, stored
+from evenflow.engine.pieces import in_pieces, roomy
 from evenflow.engine.task import Task, keys_of
 from evenflow.engine.work import Result, Work
 from evenflow.operators.interval_join import IntervalJoin, joinable
@@ -88,7 +89,7 @@ class JoinedRows(Work):
         """The rows that came in, without those that can have no partner; None if there are none."""
         if not batches:
             return None
-        rows, group, keys = keys_of(task.job, pa.Table.from_batches(batches))
+        rows, group, keys = keys_of(task.job, pa.Table.from_batches(batches), roomy(task.job.rows))
         task.tally.add(keys, group)
         moments, known, is_right = self.join.moments(rows)
         task.times.unknown += int(len(known) - known.sum())
@@ -125,7 +126,7 @@ class JoinedRows(Work):
             if pairs is None:
                 break
             counts["pairs"] += pairs.num_rows
-            yield pairs.cast(schema)
+            yield from in_pieces(pairs, schema)
         if task.costs is not None:
             task.costs.add(kept.keys.fingerprints, kept.group, costs)
 

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from evenflow.engine.batch import Batch
 from evenflow.engine.layout import FINGERPRINT
+from evenflow.engine.pieces import row_bytes
 from evenflow.planning.seen import Seen
 from evenflow.state.checkpoint import content_of
 from evenflow.state.errors import explained
@@ -65,34 +66,3 @@ def read_costs(storage: Storage, names: Iterable[str]) -> Seen:
         columns = (table.column(name).to_numpy() for name in ("key", "rows", "cost", "state"))
         parts.append(Seen.of(*columns))
     return Seen.sum(parts)
-
-
-def row_bytes(table: pa.Table) -> I64:
-    """The bytes of each row's values: what has to be sent when the row moves.
-
-    Example:
-        >>> row_bytes(pa.table({"n": [1, 2], "name": ["a", "abc"], "xs": [[1, 2], []]})).tolist()
-        [25, 11]
-    """
-    total = np.zeros(table.num_rows, np.int64)
-    for column in table.combine_chunks().columns:
-        array = column.chunk(0) if column.num_chunks else pa.array([], column.type)
-        total += _value_bytes(array)
-    return total
-
-
-def _value_bytes(array: pa.Array) -> I64:
-    kind, n = array.type, len(array)
-    if pa.types.is_struct(kind):
-        return sum((_value_bytes(part) for part in array.flatten()), np.zeros(n, np.int64))
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_map(kind):
-        inner = np.concatenate([[0], np.cumsum(_value_bytes(array.values))])
-        offsets = array.offsets.to_numpy()
-        sizes: I64 = inner[offsets[1:]] - inner[offsets[:-1]]
-        return sizes
-    large = pa.types.is_large_string(kind) or pa.types.is_large_binary(kind)
-    if large or pa.types.is_string(kind) or pa.types.is_binary(kind):
-        ends: Any = np.frombuffer(array.buffers()[1], np.int64 if large else np.int32) if n else []
-        sizes = np.diff(ends[array.offset : array.offset + n + 1]).astype(np.int64)
-        return np.asarray(sizes, np.int64)
-    return np.full(n, max(kind.bit_width, 8) // 8, np.int64)

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from evenflow.engine.job import Job
@@ -21,6 +22,7 @@ from evenflow.engine.layout import (
     nullable,
     overlaid,
 )
+from evenflow.engine.pieces import piece_of, pieces, roomy
 from evenflow.engine.task import Task, chunks, keys_of
 from evenflow.engine.work import Result, Work
 from evenflow.operators import Operator, Rows, no_state
@@ -92,8 +94,10 @@ class KeyedStates(Work):
     def emitted(self, job: Job, table: pa.Table) -> pa.Table:
         """The output rows of these rows of state."""
         keys, states = from_stored(job, table)
+        schema = job.output_schema()
         named = keys.columns.select(range(len(job.key))).rename_columns(list(job.key))
-        output, schema = self._emit(named, states), job.output_schema()
+        named = named.cast(pa.schema([schema.field(name) for name in job.key]))
+        output = self._emit(named, states.cast(nullable(job.state_schema())))
         names = self.operator.output_schema(job.rows).names
         columns = [*self.own_columns(job, keys), *(output.column(name) for name in names)]
         return pa.table([*named.columns, *columns], names=schema.names).cast(schema)
@@ -104,7 +108,8 @@ class KeyedStates(Work):
     def output(self, task: Task, states: pa.Table | None) -> Iterator[pa.Table]:
         """What is put out after the batch: one row for every key that it touched."""
         if states is not None and states.num_rows:
-            yield self.emitted(task.job, states)
+            for start, stop in pieces(states):
+                yield self.emitted(task.job, piece_of(states, start, stop))
 
     # --- the way of the rows ---------------------------------------------------------------------
 
@@ -145,6 +150,7 @@ class KeyedStates(Work):
     def _received(self, task: Task, batches: Iterator[pa.RecordBatch]) -> pa.Table | None:
         """The parts of states that came in, merged."""
         parts = [part.select(task.job.stored_names()) for part in chunks(batches)]
+        parts = [part.cast(roomy(part.schema)) for part in parts]
         task.tally.rows = sum(part.num_rows for part in parts)
         return self._merged(task.job, pa.concat_tables(parts)) if parts else None
 
@@ -156,18 +162,34 @@ class KeyedStates(Work):
             if grouped is None:
                 continue
             keys, rows = grouped
-            states = no_state(nullable(job.state_schema()), len(keys))
+            states = no_state(roomy(job.state_schema()), len(keys))
             found = task.look_up(keys)
             if found is not None:
                 states = found[0].cast(states.schema)
             if table is not None:
                 states = overlaid(job, keys, states, table)
             with task.tally.updating():
-                states, costs = self.update(rows, states)
+                states, costs = self._updated(job, rows, states)
             if task.costs is not None:
                 task.costs.add(keys.fingerprints, rows.group, costs)
             table = latest_of(job, table, as_stored(keys, states))
         return table
+
+    def _updated(self, job: Job, rows: Rows, states: pa.Table) -> tuple[pa.Table, F64]:
+        """`update`, in pieces where the states of these keys are large."""
+        schema = nullable(job.state_schema())
+        after: list[pa.Table] = []
+        costs: list[F64] = []
+        for start, stop in pieces(states):
+            some = rows
+            if stop - start < len(states):
+                mine = np.flatnonzero((rows.group >= start) & (rows.group < stop))
+                table = rows.table.take(pa.array(mine))
+                some = Rows(table, rows.group[mine] - start, rows.keys.slice(start, stop - start))
+            new, cost = self.update(some, piece_of(states, start, stop).cast(schema))
+            after.append(new.cast(roomy(new.schema)))
+            costs.append(cost)
+        return pa.concat_tables(after), np.concatenate(costs)
 
     def _merged(self, job: Job, parts: pa.Table) -> pa.Table:
         """One row per stored key, from tables in which a key may have several parts."""
@@ -176,4 +198,21 @@ class KeyedStates(Work):
         if len(first) == len(group):
             return parts
         distinct = Keys(keys.fingerprints[first], keys.columns.take(pa.array(first)))
-        return as_stored(distinct, self.operator.merge_groups(states, group, len(first)))
+        if len(list(pieces(states))) == 1:
+            states = states.cast(nullable(job.state_schema()))
+            return as_stored(distinct, self.operator.merge_groups(states, group, len(first)))
+        # Key by key, the parts of a key together: a piece may cut a key, whose own parts then make
+        # it longer.
+        order = np.argsort(group, kind="stable")
+        states, group = states.take(pa.array(order)), group[order]
+        merged, begun = [], 0
+        for _, stop in pieces(states):
+            end = int(np.searchsorted(group, group[stop - 1], "right"))
+            if end <= begun:
+                continue
+            some = piece_of(states, begun, end).cast(nullable(job.state_schema()))
+            numbers = group[begun:end] - group[begun]
+            new = self.operator.merge_groups(some, numbers, int(numbers[-1]) + 1)
+            merged.append(new.cast(roomy(new.schema)))
+            begun = end
+        return as_stored(distinct, pa.concat_tables(merged))

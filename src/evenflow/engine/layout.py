@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from evenflow.engine.pieces import roomy
 from evenflow.operators.grouping_rows import group_rows
 from evenflow.state.segments import FINGERPRINT
 
@@ -36,23 +37,24 @@ def stored(name: str) -> str:
 
 
 def as_stored(keys: Keys, states: pa.Table) -> pa.Table:
-    """Keys and states side by side, as they are handed on and stored."""
-    return pa.table(
+    """Keys and states side by side, as they are kept: in types with room for more than 2 GiB."""
+    table = pa.table(
         {
             FINGERPRINT: pa.array(keys.fingerprints.view(np.int64)),
             **dict(zip(keys.columns.column_names, keys.columns.columns, strict=True)),
             **{stored(name): states.column(name) for name in states.column_names},
         }
     )
+    return table.cast(roomy(table.schema))
 
 
 def from_stored(job: Job, table: pa.Table) -> tuple[Keys, pa.Table]:
-    """The inverse of `as_stored`."""
+    """The inverse of `as_stored`, in the same types."""
     state = job.state_schema()
     fingerprints = table.column(FINGERPRINT).to_numpy().view(np.uint64)
     states = table.select([stored(name) for name in state.names]).rename_columns(state.names)
     keys = Keys(fingerprints, table.select(job.key_schema().names))
-    return keys, states.cast(nullable(state))
+    return keys, states.cast(roomy(state))
 
 
 def nullable(schema: pa.Schema) -> pa.Schema:
@@ -72,7 +74,7 @@ def latest_of(job: Job, before: pa.Table | None, after: pa.Table) -> pa.Table:
 def overlaid(job: Job, keys: Keys, states: pa.Table, table: pa.Table) -> pa.Table:
     """`states`, but those in `table` for the keys that it has: an earlier chunk of this batch."""
     known, newer = from_stored(job, table)
-    both = pa.concat_tables([known.columns.cast(keys.columns.schema), keys.columns])
+    both = pa.concat_tables([known.columns, keys.columns.cast(known.columns.schema)])
     group, first = group_rows(both.columns)
     at = first[group[len(known) :]]
     place = np.where(at < len(known), at, len(known) + np.arange(len(keys)))

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from evenflow.engine.key_costs import row_bytes
 from evenflow.engine.key_names import key_names
 from evenflow.engine.layout import Keys
+from evenflow.engine.pieces import row_bytes
 
 TOP = 64  #: the number of most frequent keys that a task reports
 

@@ -17,6 +17,7 @@ from evenflow.engine.event_time import EventTimes, Watermarks
 from evenflow.engine.job import Job
 from evenflow.engine.key_costs import KeyCosts
 from evenflow.engine.layout import FINGERPRINT, Keys, stored
+from evenflow.engine.pieces import roomy
 from evenflow.engine.tally import Tally
 from evenflow.operators.grouping_rows import group_rows, keys_at
 from evenflow.state.compaction import compact
@@ -33,6 +34,7 @@ from evenflow.state.state_reader import StateReader
 from evenflow.state.whole_keys import rows_of_fingerprints
 
 CHUNK = 1 << 20  #: rows that a task holds at a time
+CHUNK_BYTES = 256 << 20  #: and their bytes: an array of strings ends at 2 GiB
 
 
 class Task:
@@ -75,7 +77,7 @@ class Task:
             segments = _expiring_within(segments, int(ends.min()), int(ends.max()))
             if not segments:
                 return None
-        schema = self.job.state_schema()
+        schema = roomy(self.job.state_schema())
         names, as_kept = schema.names, [(stored(field.name), field.type) for field in schema]
         owners = dict(batch.owners)
         reader = StateReader(batch.storage, list(segments), owners, pa.schema(as_kept))
@@ -169,22 +171,29 @@ class Task:
 
 
 def chunks(batches: Iterator[pa.RecordBatch], most: int = CHUNK) -> Iterator[pa.Table]:
-    """The batches, put together to tables of about `most` rows; none of them empty."""
+    """The batches, put together to tables of about `most` rows or `CHUNK_BYTES`; none of them empty."""
     held: list[pa.RecordBatch] = []
-    rows = 0
+    rows = size = 0
     for batch in batches:
         held.append(batch)
         rows += batch.num_rows
-        if rows >= most:
+        size += batch.nbytes
+        if rows and (rows >= most or size >= CHUNK_BYTES):
             yield pa.Table.from_batches(held)
-            held, rows = [], 0
+            held, rows, size = [], 0, 0
     if rows:
         yield pa.Table.from_batches(held)
 
 
-def keys_of(job: Job, table: pa.Table) -> tuple[pa.Table, np.ndarray, Keys]:
-    """The job's rows of a routed table, the number of each row's key, and the distinct keys."""
-    rows = table.select(job.rows.names).cast(job.rows)
+def keys_of(
+    job: Job, table: pa.Table, schema: pa.Schema | None = None
+) -> tuple[pa.Table, np.ndarray, Keys]:
+    """The job's rows of a routed table, the number of each row's key, and the distinct keys.
+
+    Parameters:
+        schema: of the rows, where it has other types than the job's.
+    """
+    rows = table.select(job.rows.names).cast(job.rows if schema is None else schema)
     group, first = group_rows([rows.column(name) for name in job.key])
     # Rows whose states are neither handed on nor stored come without fingerprints.
     fingerprints = np.zeros(len(first), np.uint64)

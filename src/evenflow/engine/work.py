@@ -20,6 +20,7 @@ import pyarrow as pa
 from evenflow.engine.batch import Batch
 from evenflow.engine.job import Job
 from evenflow.engine.layout import FINGERPRINT, PARTITION, REPORT, count_keys
+from evenflow.engine.pieces import in_pieces
 from evenflow.engine.task import Task
 from evenflow.model.owners import Owners
 from evenflow.state.errors import explained
@@ -112,8 +113,9 @@ class SplitTask:
         if table is not None:
             fingerprints = table.column(FINGERPRINT).to_numpy().view(np.uint64)
             homes = pa.array(self.owners(fingerprints).astype(np.int32))
-            parts = table.add_column(0, PARTITION, homes).cast(self.job.parts_schema())
-            yield from parts.combine_chunks().to_batches()
+            parts = table.add_column(0, PARTITION, homes)
+            for piece in in_pieces(parts, self.job.parts_schema()):
+                yield from piece.combine_chunks().to_batches()
         if self.batch is not None:
             keys = count_keys(self.job, table)
             own = {"requests": {"writes": 1}} if self.batch.storage.concurrency > 1 else {}

@@ -38,7 +38,7 @@ def kll_of(values: F64, k: int) -> bytes:
 
 
 def merge_kll(parts: Sequence[bytes]) -> bytes:
-    """One sketch of all values of these, which have the same k. The order of the parts plays no role."""
+    """One sketch of all values of these, which have the same k; in whichever order they come."""
     read = [_read(part) for part in parts]
     k, height = read[0][0], max(len(levels) for _, levels, _, _ in read)
     levels = [
@@ -73,7 +73,7 @@ def _capacities(k: int, height: int) -> list[int]:
 def _scaled(k: int, depth: int) -> int:
     if depth > 30:
         return _scaled(_scaled(k, depth // 2), depth - depth // 2)
-    return (((k << depth + 1) // 3**depth) + 1) >> 1
+    return (((k << depth + 1) // int(3**depth)) + 1) >> 1
 
 
 def _coin(n: int, h: int) -> int:

@@ -12,11 +12,10 @@ from evenflow.operators.interval_join import Predicate
 from evenflow.operators.windows import check_time
 from evenflow.spark.columns import arrow_schema, check_columns, quoted
 from evenflow.spark.event_time import Watermark, delay_of
+from evenflow.spark.names import SIDE
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-SIDE = "__evenflow_right"  #: the column that is true for rows of the right side
 
 
 class _Keyed(Protocol):

@@ -60,6 +60,7 @@ def compact(
 
     tables = [checked(new_table)]
     tables += together(storage, [partial(kept, segment) for segment in consumed])
+    tables = [table.cast(tables[0].schema) for table in tables]
     return (newest(pa.concat_tables(tables)) if consumed else tables[0]), consumed
 
 

@@ -183,7 +183,8 @@ def check_all(files: Path, checkpoint: Path | Storage, output: Path | Storage) -
 
 def read_output(output: Storage, folder: str) -> pa.Table:
     """The rows of one batch's folder."""
-    contents = (output.read(name) for name in output.list(folder))
+    names = (name for name in output.list(folder) if name.endswith(".parquet"))
+    contents = map(output.read, names)
     return pa.concat_tables(pq.read_table(pa.BufferReader(content)) for content in contents)
 
 
