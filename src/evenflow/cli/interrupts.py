@@ -1,4 +1,4 @@
-"""How a command that runs until it is told to stop is told so."""
+"""Signals that stop a command which runs until somebody stops it."""
 
 from __future__ import annotations
 

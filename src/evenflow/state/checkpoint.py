@@ -198,9 +198,7 @@ class Checkpoint:
     def _may_be_lost(self) -> bool:
         if self._lease is not None:
             return self._lease.overdue()
-        return (
-            self._fence is not None
-        )  # of a lease in another process, of whose time this one is unaware
+        return self._fence is not None  # of a lease in another process, whose time is unknown here
 
     def _newest_fence(self) -> int:
         found = self._find_newest()
