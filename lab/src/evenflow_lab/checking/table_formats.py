@@ -51,6 +51,8 @@ def table_settings(warehouse: str | Path) -> dict[str, Any]:
         "spark.sql.catalog.lake.type": "hadoop",
         "spark.sql.catalog.lake.warehouse": f"{warehouse}/lake",
         "spark.sql.warehouse.dir": f"{warehouse}/spark",
+        # Delta reads its log in 50 tasks, and a small one takes as long as its tasks do.
+        "spark.databricks.delta.snapshotPartitions": 1,
     }
 
 
