@@ -1,7 +1,5 @@
 """What the engine rests on works over Spark Connect: no JVM in reach, no `.rdd`, no context."""
 
-from importlib.metadata import version
-
 import pytest
 
 pytestmark = pytest.mark.spark
@@ -104,40 +102,3 @@ def test_keyed_work_over_connect(connect, tmp_path):
         print([m["batch"] for m in query.metrics()])
     """)
     assert printed == "[0, 1, 2]\n"
-
-
-@pytest.mark.long
-def test_formats_of_spark_over_connect(connect, tmp_path):
-    printed = connect(f"""
-        import evenflow as ef
-
-        place = {str(tmp_path)!r}
-        spark.range(9).selectExpr("id % 2 AS key").write.parquet(place + "/in")
-        stream = spark.readStream.schema("key long").parquet(place + "/in")
-        result = ef.keyed(stream, "key").balance("key", partitions=2).agg(n=ef.count())
-
-        def writer(name):
-            at = result.writeStream.option("checkpointLocation", f"{{place}}/{{name}}")
-            return at.trigger(availableNow=True)
-
-        assert writer("a").partitionBy("key").start(place + "/out", "orc").awaitTermination(120)
-        print(sorted((row.key, row.n) for row in spark.read.orc(place + "/out").collect()))
-
-        def note(row):
-            with open(f"{{place}}/rows", "a") as file:
-                print(row.key, row.n, file=file)
-
-        assert writer("b").foreach(note).start().awaitTermination(120)
-        print(sorted(open(place + "/rows").read().split("\\n")))
-        for name in ("delta", "memory"):
-            try:
-                writer("c").start(place + "/x", name)
-            except ef.InputError as error:
-                print(str(error).partition(";")[0])
-    """)
-    assert printed.splitlines() == [
-        "[(0, 5), (1, 4)]",
-        "['', '0 5', '1 4']",
-        f"Spark {version('pyspark')} does not have the format 'delta'",
-        'format "memory" is not available on Spark Connect, where batches run in another process',
-    ]
