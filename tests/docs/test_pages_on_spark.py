@@ -91,8 +91,10 @@ def run(spark, tmp_path, page, blocks):
     try:
         for number, (code, output) in enumerate(blocks):
             folder = tmp_path / str(number)
-            (folder / "incoming").mkdir(parents=True)
-            (folder / "orders").mkdir()
+            folder.mkdir()
+            if page != "quick_start.md":  # which promises to run as it stands
+                (folder / "incoming").mkdir()
+                (folder / "orders").mkdir()
             # Spark resolves relative paths by its own working directory. `hits` is a column, too.
             for name in FOLDERS:
                 code = re.sub(rf'(?<!orderBy\()"{name}(?=["/])', f'"{folder}/{name}', code)

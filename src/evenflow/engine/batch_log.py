@@ -1,7 +1,8 @@
 """What a running query logs: a line per batch, and every change of plan with its reason.
 
 Loggers are `evenflow.query` (batches) and `evenflow.plan` (changes of plan), both at INFO. The library
-configures no handler; `logging.basicConfig(level="INFO")` shows them.
+configures no handler; `logging.basicConfig()` and `logging.getLogger("evenflow").setLevel("INFO")` show
+them, without the lines that py4j logs at INFO.
 """
 
 from __future__ import annotations

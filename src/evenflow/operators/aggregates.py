@@ -42,7 +42,8 @@ class Aggregates(Operator):
         for name, aggregate in aggregates.items():
             if not isinstance(aggregate, Aggregate):
                 raise InputError(
-                    f"{name}={aggregate!r} is not an aggregate; write for instance {name}=count()"
+                    f"{name}={aggregate!r} is not an aggregate of evenflow; write for instance "
+                    f'{name}=ef.count() or {name}=ef.sum("column")'
                 )
         self._aggregates = dict(aggregates)
 

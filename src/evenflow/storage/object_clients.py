@@ -88,8 +88,8 @@ def _build(kind: str, container: str, config: Options, options: Options, patienc
         return store.AzureStore(container, config=cast(Any, _one_credential(settings)), **arguments)
     except (obstore.exceptions.BaseError, ValueError) as error:
         raise InputError(
-            f"the options for {kind}://{container} are not accepted: {_refusal(error)}; see the list "
-            "of storage_options in the documentation of stores"
+            f"the options for {kind}://{container} are not accepted: {_refusal(error)}; their names "
+            "are in docs/stores.md, under Credentials"
         ) from None
 
 
