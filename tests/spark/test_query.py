@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 import evenflow as ef
+from evenflow.spark.query import StreamingQuery
 from evenflow.spark.sinks import MemorySink
 from evenflow.spark.stopping import BatchGate, stoppable
 from evenflow.state.checkpoint import Checkpoint
@@ -168,3 +169,18 @@ def test_the_metrics_of_no_batch_are_an_empty_dataframe(spark):
     from evenflow.spark.batch_metrics import metrics_frame
 
     assert metrics_frame(spark, []).count() == 0
+
+
+def test_a_driver_that_spark_finds_taken_over_says_so_in_our_words(tmp_path):
+    """Spark compares its own log first if the driver was frozen between our commit and Spark's."""
+    from types import SimpleNamespace
+
+    first, second = (Checkpoint.open(tmp_path, {"key": ["k"]}) for _ in range(2))
+    lease = first.acquire()
+    error = Exception("[CONCURRENT_STREAM_LOG_UPDATE] Concurrent update to the log. Multiple …")
+    spark_query = SimpleNamespace(exception=lambda: error)
+    query = StreamingQuery(spark_query, None, first, lease, 1)
+    assert "Concurrent update" in str(query.exception())
+    lease.release()
+    with second.acquire():
+        assert "another driver has taken over the checkpoint" in str(query.exception())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import threading
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
 from evenflow.model import EvenflowError
@@ -32,6 +33,7 @@ _OURS = (
     "EvenflowError:",
 )
 _POLL = 0.1  # seconds
+_OTHER_DRIVER = "CONCURRENT_STREAM_LOG_UPDATE"  # of Spark
 
 
 class QueryFailed(EvenflowError, RuntimeError):
@@ -105,7 +107,7 @@ class StreamingQuery:
     def exception(self) -> QueryFailed | None:
         """The error that it has ended with, if any."""
         error = self.spark_query.exception()
-        return None if error is None else QueryFailed(reason_of(str(error)))
+        return None if error is None else self._failure(error)
 
     def awaitTermination(self, timeout: float | None = None) -> bool:
         """Wait until it ends; whether it has. Raises `QueryFailed` if it has ended with an error.
@@ -122,8 +124,9 @@ class StreamingQuery:
             else:
                 ended = bool(self.spark_query.awaitTermination(cast(int, timeout)))
         except StreamingQueryException as error:
+            failure = self._failure(error)
             self._lease.release()
-            raise QueryFailed(reason_of(str(error))) from error
+            raise failure from error
         if ended:
             self._lease.release()
         return ended
@@ -135,8 +138,9 @@ class StreamingQuery:
         try:
             self.spark_query.processAllAvailable()
         except StreamingQueryException as error:
+            failure = self._failure(error)
             self._lease.release()
-            raise QueryFailed(reason_of(str(error))) from error
+            raise failure from error
 
     def stop(self, timeout: float | None = None) -> None:
         """Stop it after the batch that is in progress; the next start continues from there.
@@ -184,6 +188,14 @@ class StreamingQuery:
     def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
         # Who presses Ctrl-C does not want to wait for a batch.
         self.stop(0 if error is not None and issubclass(error, KeyboardInterrupt) else None)
+
+    def _failure(self, error: Exception) -> QueryFailed:
+        """The error in one line. Spark may be the first to notice another driver on the checkpoint."""
+        text = str(error)
+        with suppress(EvenflowError, OSError):
+            if _OTHER_DRIVER in text and (taken := self._lease.taken_over()) is not None:
+                return QueryFailed(str(taken))
+        return QueryFailed(reason_of(text))
 
     def _wait_for_batch(self, timeout: float | None) -> None:
         """Wait until Spark says that no batch is in progress, or that another one is."""

@@ -87,12 +87,16 @@ class Lease:
         """Whether another driver may have taken over meanwhile."""
         return self._clock() - self._heard >= self.seconds
 
+    def taken_over(self) -> LostLease | None:
+        """The error of a driver that another one has taken over from; None if none has."""
+        return lost(self._storage) if self._newest_fence() != self.fence else None
+
     def confirm(self) -> None:
         """Raise `LostLease` if another driver has taken over; asks only if that may be."""
         if self.overdue():
             now = self._clock()
-            if self._newest_fence() != self.fence:
-                raise lost(self._storage)
+            if (error := self.taken_over()) is not None:
+                raise error
             self._heard = now
 
     def release(self) -> None:
