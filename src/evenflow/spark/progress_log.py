@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from functools import partial
 
 from evenflow.model import InputError
 from evenflow.state.errors import explained
 from evenflow.state.source import Source
-from evenflow.storage import Storage
+from evenflow.storage import Storage, together
 
 PROGRESS = "spark"  #: of the checkpoint location, beside ours
 
@@ -29,7 +30,9 @@ class ProgressLog:
 
     def __call__(self, batch: int) -> Source:
         """The rows of a batch that Spark has begun."""
-        return Source(json.loads(self._read("metadata"))["id"], self._read(f"offsets/{batch}"))
+        names = ("metadata", f"offsets/{batch}")
+        metadata, offsets = together(self.storage, [partial(self._read, name) for name in names])
+        return Source(json.loads(metadata)["id"], offsets)
 
     def _read(self, name: str) -> str:
         where = self.storage.where(name)
