@@ -18,7 +18,7 @@ _UNITS = {
     "week": 604_800_000_000,
 }
 _CALENDAR = ("month", "quarter", "year")
-_PART = re.compile(r"\s*([+-]?\d+(?:\.\d+)?)\s*([a-z]+)\s*,?", re.IGNORECASE)
+_PART = re.compile(r"\s*([+-]?[0-9]{1,40}(?:\.[0-9]{1,40})?)\s*([a-z]+)\s*,?", re.IGNORECASE)
 _MOST = 1 << 62  # sums with any point in time that Spark knows stay within 64 bits
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from evenflow.model import InputError, Plan
+from evenflow.model import InputError, Plan, shapes
 from evenflow.model.validation import check_whole
 
 I32 = npt.NDArray[np.int32]
@@ -88,6 +88,17 @@ def owner_of(fingerprints: U64, n: int, seed: int) -> I32:
     return words.astype(np.int32)
 
 
+_OWNER = shapes.whole(0, 2**31 - 1)
+_SHAPE = shapes.fields(
+    {
+        "partitions": shapes.whole(1, 2**31 - 1),
+        "seed": shapes.whole(),
+        "table": shapes.mapping(_OWNER, shapes.fingerprint),
+    },
+    {"buckets": shapes.a_list(_OWNER)},
+)
+
+
 @dataclass(frozen=True)
 class Owners:
     """The placement of one epoch, as stored in a manifest.
@@ -149,10 +160,16 @@ class Owners:
     def from_json(cls, plain: Mapping[str, Any]) -> Owners:
         """From the result of `to_json`. Unknown fields are rejected: ignoring them would misplace
         keys."""
-        if set(plain) - {"buckets"} != {"partitions", "seed", "table"}:
+        wrong = _SHAPE(plain, "it")
+        if not wrong and set(plain) - {"buckets"} != {"partitions", "seed", "table"}:
+            wrong = f"they have {', '.join(sorted(plain))}"
+        owners = [] if wrong else [*plain["table"].values(), *plain.get("buckets", ())]
+        if any(owner >= plain["partitions"] for owner in owners):
+            wrong = "an owner is beyond the partitions"
+        if wrong:
             raise InputError(
-                f"owners have partitions, seed and table, got {', '.join(sorted(plain))}; read this "
-                "checkpoint with the version of evenflow that wrote it"
+                f"owners have partitions, seed and table, but {wrong}; read this checkpoint with the "
+                "version of evenflow that wrote it"
             )
         table = {int(fingerprint): owner for fingerprint, owner in plain["table"].items()}
         return cls(plain["partitions"], plain["seed"], table, tuple(plain.get("buckets", ())))

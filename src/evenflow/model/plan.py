@@ -6,8 +6,28 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from evenflow.model import shapes
+from evenflow.model.errors import InputError
 from evenflow.model.key_counts import KeyCounts
 from evenflow.model.routing_table import RoutingTable
+from evenflow.model.split_keys import SplitKeys
+from evenflow.model.split_keys import shape as split_shape
+
+_OWNER = shapes.whole(0, 2**31 - 1)
+_SHAPE = shapes.fields(
+    {
+        "scheme": shapes.text,
+        "parameters": shapes.mapping(shapes.anything),
+        "partitions": shapes.whole(1, 2**31 - 1),
+        "seed": shapes.whole(),
+        "epoch": shapes.whole(0),
+        "table": shapes.mapping(_OWNER, shapes.fingerprint),
+        "hot": shapes.mapping(shapes.whole(0), shapes.fingerprint),
+        "total": shapes.whole(0),
+        "reason": shapes.text,
+    },
+    {"buckets": shapes.a_list(_OWNER), "split": split_shape},
+)
 
 
 @dataclass(frozen=True)
@@ -27,6 +47,7 @@ class Plan:
             buckets are dealt out evenly and in order.
         hot: the hot keys of previous batches, with which routers start.
         reason: the reason for the plan, in words.
+        split: the keys of a join that several tasks share.
     """
 
     scheme: str
@@ -38,6 +59,22 @@ class Plan:
     hot: KeyCounts = field(default_factory=KeyCounts)
     reason: str = ""
     parameters: Mapping[str, Any] = field(default_factory=dict)
+    split: SplitKeys = field(default_factory=SplitKeys)
+
+    def __str__(self) -> str:
+        """For people, who know no fingerprints.
+
+        Example:
+            >>> print(Plan("table", 8, table=RoutingTable({7: 1, 9: 2}), reason="asked for"))
+            table over 8 partitions, 2 keys in the routing table: asked for
+        """
+        listed = len(self.table.entries)
+        parts = [f"{self.scheme} over {self.partitions} partitions"]
+        if listed:
+            parts.append(f"{listed:,} {'key' if listed == 1 else 'keys'} in the routing table")
+        if self.hot.counts:
+            parts.append(f"{len(self.hot.counts):,} keys followed as hot")
+        return ", ".join(parts) + (f": {self.reason}" if self.reason else "")
 
     def owners(self) -> dict[str, Any]:
         """What decides who owns a key."""
@@ -65,6 +102,7 @@ class Plan:
             "hot": {str(key): count for key, count in self.hot.counts.items()},
             "total": self.hot.total,
             "reason": self.reason,
+            **({"split": self.split.to_json()} if self.split else {}),
         }
 
     @classmethod
@@ -77,6 +115,16 @@ class Plan:
             >>> Plan.from_dict(json.loads(json.dumps(plan.to_dict()))) == plan
             True
         """
+        wrong = _SHAPE(plain, "it")
+        if not wrong and any(owner >= plain["partitions"] for owner in plain["table"].values()):
+            wrong = "an owner in table is beyond the partitions"
+        if not wrong and any(owner >= plain["partitions"] for owner in plain.get("buckets", ())):
+            wrong = "an owner in buckets is beyond the partitions"
+        if wrong:
+            raise InputError(
+                f"this is not a plan: {wrong}; read this checkpoint with the version of evenflow that "
+                "wrote it"
+            )
         return cls(
             scheme=plain["scheme"],
             parameters=plain["parameters"],
@@ -87,4 +135,5 @@ class Plan:
             buckets=tuple(plain.get("buckets", ())),
             hot=KeyCounts({int(key): n for key, n in plain["hot"].items()}, plain["total"]),
             reason=plain["reason"],
+            split=SplitKeys.from_json(plain.get("split", {})),
         )

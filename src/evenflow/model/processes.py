@@ -22,10 +22,14 @@ def identity(pid: int | None = None) -> dict[str, Any]:
 
 def alive(process: dict[str, Any]) -> bool | None:
     """Whether the process with this `identity` exists; None if it is on another machine."""
-    if process.get("machine") != machine():
+    if process.get("machine") != machine() or not _is_pid(process.get("pid")):
         return None
     began = _state(int(process["pid"]))[1]
-    return began is not None and began == process["began"]
+    return began is not None and began == process.get("began")
+
+
+def _is_pid(found: Any) -> bool:
+    return type(found) is int and 0 < found < 2**31
 
 
 def stopped(process: dict[str, Any]) -> bool:

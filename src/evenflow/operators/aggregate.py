@@ -19,7 +19,8 @@ class Aggregate:
     computes partial states from rows (`partial`) and merges them (`merge`), for all keys at once.
 
     Guarantee: nulls are skipped, NaN is the largest number and equal to itself, −0.0 equals 0.0, as
-    in Spark. Rows may be split into parts and merged in any way.
+    in Spark. Rows may be split into parts and merged in any way; where an aggregate follows the order
+    of rows and parts, as `first` does, it says so.
     """
 
     name: ClassVar[str]
@@ -28,6 +29,10 @@ class Aggregate:
     def columns(self) -> tuple[str, ...]:
         """The input columns it reads."""
         raise NotImplementedError
+
+    def compared(self) -> tuple[str, ...]:
+        """Those input columns whose values it compares with each other; all by default."""
+        return self.columns()
 
     def state_schema(self, rows: pa.Schema) -> pa.Schema:
         """The columns of its state, given the schema of the rows."""

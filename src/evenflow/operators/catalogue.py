@@ -14,8 +14,9 @@ def parse_aggregate(spec: str) -> tuple[str, Aggregate]:
     """Parse an aggregate as written on the command line: the output column's name and the aggregate.
 
     `count`, `count:COL`, `sum:COL`, `mean:COL`, `min:COL`, `max:COL`, `distinct:COL`,
-    `quantiles:COL:0.5,0.99`, `top_k:COL:3`, `approx_distinct:COL`, `approx_top_k:COL:3`; with
-    `NAME=` in front, the output column has that name.
+    `quantiles:COL:0.5,0.99`, `top_k:COL:3`, `approx_distinct:COL`, `approx_top_k:COL:3`,
+    `min_by:COL:ORD`, and likewise every other aggregate by its name; with `NAME=` in front, the output
+    column has that name.
 
     Example:
         >>> parse_aggregate("mean:ms")

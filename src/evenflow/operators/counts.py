@@ -38,6 +38,10 @@ class Count(Aggregate):
         """The column, if there is one."""
         return () if self.column is None else (self.column,)
 
+    def compared(self) -> tuple[str, ...]:
+        """None: values are only counted."""
+        return ()
+
     def state_schema(self, rows: pa.Schema) -> pa.Schema:
         """The count so far."""
         if self.column is not None:
@@ -52,13 +56,11 @@ class Count(Aggregate):
 
     def merge(self, states: pa.Table, groups: Groups) -> pa.Table:
         """The counts of the parts, added up."""
-        counts, groups = present(one_array(states.column("count")), groups)
-        totals, _ = sum_integers(counts.to_numpy(), groups)
-        return pa.table({"count": pa.array(totals)})
+        return add_counts(states, groups)
 
     def emit(self, state: pa.Table) -> pa.Array:
         """The count; zero for a key without state."""
-        return one_array(state.column("count")).fill_null(0)
+        return emit_counts(state)
 
     def __str__(self) -> str:
         return "count()" if self.column is None else f"count({self.column!r})"
@@ -67,3 +69,15 @@ class Count(Aggregate):
     def parse(cls, text: str) -> Self:
         """Rows, or the values of the column of that name."""
         return cls(text or None)
+
+
+def add_counts(states: pa.Table, groups: Groups) -> pa.Table:
+    """The counts of each group, added up; zero for a group without any."""
+    counts, groups = present(one_array(states.column("count")), groups)
+    totals, _ = sum_integers(counts.to_numpy(), groups)
+    return pa.table({"count": pa.array(totals)})
+
+
+def emit_counts(state: pa.Table) -> pa.Array:
+    """The counts; zero for a key without state."""
+    return one_array(state.column("count")).fill_null(0)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pyarrow as pa
 
@@ -11,7 +12,14 @@ from evenflow.model import InputError
 from evenflow.operators.distinct_values import Distinct
 from evenflow.operators.groups import Groups
 from evenflow.operators.input_columns import one_array, plain_type
-from evenflow.operators.sketch_library import datasketches, join_each, scalars, sketch_each
+from evenflow.operators.sketch_library import (
+    damaged_sketch,
+    datasketches,
+    join_each,
+    read_sketch,
+    scalars,
+    sketch_each,
+)
 from evenflow.operators.value_lists import distinct_pairs
 
 # DataSketches ignores the empty string; Spark counts it as a value like any other.
@@ -77,14 +85,40 @@ class DistinctSketch(Distinct):
         def join(parts: list[bytes]) -> bytes:
             union = library.hll_union(self.lg_k)
             for part in parts:
-                union.update(library.hll_sketch.deserialize(part))
+                union.update(_read(part))
             return bytes(union.get_result(library.HLL_8).serialize_compact())
 
         return pa.table({"sketch": join_each(states.column("sketch"), groups, join)})
 
     def emit(self, state: pa.Table) -> pa.Array:
         """The estimates, rounded."""
-        read = datasketches().hll_sketch.deserialize
         sketches = one_array(state.column("sketch")).to_pylist()
-        counts = [0 if s is None else round(read(s).get_estimate()) for s in sketches]
+        counts = [0 if s is None else round(_read(s).get_estimate()) for s in sketches]
         return pa.array(counts, pa.int64())
+
+
+_LIST, _SET, _REGISTERS = range(3)  # the modes of a sketch, as it grows
+_FAMILY, _EIGHT_BITS, _IS_COMPACT, _MOST_LISTED = 7, 2, 8, 8
+
+
+def _read(content: bytes) -> Any:
+    """The sketch; `InputError` for what is none.
+
+    The library believes lengths and modes that it finds, and ends the process over wrong ones.
+    """
+    if len(content) < 12:
+        raise damaged_sketch("it is cut short")
+    words, version, family, lg_k, lg_size, flags, listed, mode = content[:8]
+    counted = int.from_bytes(content[8:12], "little")
+    expected = {
+        _LIST: (2, 8 + 4 * listed, 0 < listed <= _MOST_LISTED),
+        _SET: (3, 12 + 4 * counted, 0 < counted <= 1 << lg_size and 5 <= lg_size <= lg_k - 3),
+        _REGISTERS: (10, 40 + (1 << lg_k if lg_k <= 21 else 0), True),
+    }.get(mode & 3)
+    known = version == 1 and family == _FAMILY and 4 <= lg_k <= 21 and mode >> 2 == _EIGHT_BITS
+    if not known or not flags & _IS_COMPACT or expected != (words, len(content), True):
+        raise damaged_sketch("its preamble does not fit its length")
+    sketch = read_sketch(datasketches().hll_sketch, content)
+    if not 0 <= sketch.get_estimate() < math.inf:
+        raise damaged_sketch("its estimate is not a number")
+    return sketch

@@ -12,7 +12,13 @@ import pyarrow.types as types
 
 from evenflow.operators.aggregate import ColumnAggregate
 from evenflow.operators.groups import Groups
-from evenflow.operators.input_columns import is_time, one_array, plain_type, present
+from evenflow.operators.input_columns import (
+    integers_type,
+    is_time,
+    one_array,
+    plain_type,
+    present,
+)
 from evenflow.operators.value_order import codes, ranks
 
 
@@ -47,8 +53,8 @@ class _Extreme(ColumnAggregate):
         if types.is_boolean(kind):
             return self._integers(values.cast(pa.int8()).to_numpy(), groups).cast(kind)
         if is_time(kind):
-            plain = pa.int32() if kind.bit_width == 32 else pa.int64()
-            return self._integers(values.view(plain).to_numpy(), groups).view(kind)
+            whole = values.view(integers_type(kind)).to_numpy()
+            return self._integers(whole, groups).view(kind)
         numbers, distinct = codes(values)
         rank = ranks(distinct)
         best = groups.reduce(self.integers, rank[numbers])

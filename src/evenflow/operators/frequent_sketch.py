@@ -14,10 +14,12 @@ from evenflow.operators.frequent_values import TopK, first_items
 from evenflow.operators.groups import Groups
 from evenflow.operators.input_columns import one_array, plain_type
 from evenflow.operators.sketch_library import (
+    damaged_sketch,
     datasketches,
     from_texts,
     join_each,
     merged,
+    read_sketch,
     sketch_each,
     texts,
 )
@@ -99,14 +101,18 @@ class TopKSketch(TopK):
         found: list[tuple[int, str, int]] = []
         for number, sketch in enumerate(one_array(state.column("sketch")).to_pylist()):
             if sketch is not None:
-                items = library.frequent_strings_sketch.deserialize(sketch)
-                rows = items.get_frequent_items(library.NO_FALSE_NEGATIVES)
-                found += [(number, item, upper) for item, _, _, upper in rows]
+                items = read_sketch(library.frequent_strings_sketch, sketch)
+                try:
+                    rows = items.get_frequent_items(library.NO_FALSE_NEGATIVES)
+                    counts = np.array([upper for _, _, _, upper in rows], np.int64).tolist()
+                except (RuntimeError, ValueError, OverflowError) as error:
+                    raise damaged_sketch(error) from None
+                found += [(number, row[0], n) for row, n in zip(rows, counts, strict=True)]
         kind = state.schema.field("type_of").type
         group = np.array([number for number, _, _ in found], np.int64)
-        counts = np.array([count for _, _, count in found], np.int64)
+        totals = np.array([count for _, _, count in found], np.int64)
         values = from_texts([item for _, item, _ in found], kind)
-        return first_items(values, counts, Groups(group, state.num_rows), self.k)
+        return first_items(values, totals, Groups(group, state.num_rows), self.k)
 
 
 def _state(sketches: pa.Array, kind: pa.DataType) -> pa.Table:

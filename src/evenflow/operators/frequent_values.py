@@ -13,11 +13,40 @@ from evenflow.operators.aggregate import ColumnAggregate
 from evenflow.operators.groups import I64, Groups
 from evenflow.operators.input_columns import one_array, plain_type
 from evenflow.operators.value_lists import distinct_pairs, flattened, lists_of
-from evenflow.operators.value_order import codes, ranks
+from evenflow.operators.value_order import order_numbers
+
+
+class CountedValues(ColumnAggregate):
+    """What `top_k` and `mode` share: the state is every distinct value and how often it came."""
+
+    state_columns: ClassVar[tuple[str, ...]] = ("values", "counts")
+
+    def state_schema(self, rows: pa.Schema) -> pa.Schema:
+        """The distinct values and how often each came, as two lists."""
+        kind = plain_type(rows, self.column, self)
+        return pa.schema([("values", pa.list_(kind)), ("counts", pa.list_(pa.int64()))])
+
+    def partial(self, table: pa.Table, groups: Groups) -> pa.Table:
+        """The counts of the values of each key."""
+        self.state_schema(table.schema)
+        return _state(*distinct_pairs(*self.values(table, groups)))
+
+    def merge(self, states: pa.Table, groups: Groups) -> pa.Table:
+        """The counts of the parts, added up value by value."""
+        values, of = flattened(one_array(states.column("values")), groups)
+        counts, _ = flattened(one_array(states.column("counts")), groups)
+        return _state(*distinct_pairs(values, of, counts.to_numpy()))
+
+    def counted(self, state: pa.Table) -> tuple[pa.Array, I64, Groups]:
+        """The distinct values of all keys, how often each came, and the key of each."""
+        every = Groups(np.arange(state.num_rows), state.num_rows)
+        values, of = flattened(one_array(state.column("values")), every)
+        counts, _ = flattened(one_array(state.column("counts")), every)
+        return values, counts.to_numpy(), of
 
 
 @dataclass(frozen=True)
-class TopK(ColumnAggregate):
+class TopK(CountedValues):
     """The k most frequent values of a column with their counts.
 
     Guarantee: exact. The result is a list of structs (item, count), highest count first, ties by
@@ -37,7 +66,6 @@ class TopK(ColumnAggregate):
     """
 
     name: ClassVar[str] = "top_k"
-    state_columns: ClassVar[tuple[str, ...]] = ("values", "counts")
 
     k: int
 
@@ -46,32 +74,13 @@ class TopK(ColumnAggregate):
         if not (isinstance(self.k, int) and self.k >= 1):
             raise InputError(f"{self}: k must be a whole number of 1 or more, got {self.k!r}")
 
-    def state_schema(self, rows: pa.Schema) -> pa.Schema:
-        """The distinct values and how often each came, as two lists."""
-        kind = plain_type(rows, self.column, self)
-        return pa.schema([("values", pa.list_(kind)), ("counts", pa.list_(pa.int64()))])
-
     def output_schema(self, rows: pa.Schema) -> pa.Schema:
         """A list of structs (item, count)."""
         return pa.schema([("top_k", items_type(plain_type(rows, self.column, self)))])
 
-    def partial(self, table: pa.Table, groups: Groups) -> pa.Table:
-        """The counts of the values of each key."""
-        self.state_schema(table.schema)
-        return _state(*distinct_pairs(*self.values(table, groups)))
-
-    def merge(self, states: pa.Table, groups: Groups) -> pa.Table:
-        """The counts of the parts, added up value by value."""
-        values, of = flattened(one_array(states.column("values")), groups)
-        counts, _ = flattened(one_array(states.column("counts")), groups)
-        return _state(*distinct_pairs(values, of, counts.to_numpy()))
-
     def emit(self, state: pa.Table) -> pa.Array:
         """The first k by count and value."""
-        every = Groups(np.arange(state.num_rows), state.num_rows)
-        values, of = flattened(one_array(state.column("values")), every)
-        counts, _ = flattened(one_array(state.column("counts")), every)
-        return first_items(values, counts.to_numpy(), of, self.k)
+        return first_items(*self.counted(state), self.k)
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -98,13 +107,17 @@ def first_items(values: pa.Array, counts: I64, groups: Groups, k: int) -> pa.Arr
         groups: of each value.
         k: how many.
     """
-    numbers, distinct = codes(values)
-    order = np.lexsort((ranks(distinct)[numbers], -counts, groups.group))
-    group = groups.group[order]
-    kept = order[np.arange(len(order)) - groups.starts[group] < k]
+    kept = most_frequent(values, counts, groups, k)
     fields = [values.take(pa.array(kept, pa.int64())), pa.array(counts[kept], pa.int64())]
     items = pa.StructArray.from_arrays(fields, fields=list(items_type(values.type).value_type))
     return lists_of(items, groups.where(kept))
+
+
+def most_frequent(values: pa.Array, counts: I64, groups: Groups, k: int) -> I64:
+    """The places of the k values of each group with the highest counts, as in `first_items`."""
+    order = np.lexsort((order_numbers(values), -counts, groups.group))
+    group = groups.group[order]
+    return order[np.arange(len(order)) - groups.starts[group] < k]
 
 
 def _state(values: pa.Array, counts: I64, groups: Groups) -> pa.Table:

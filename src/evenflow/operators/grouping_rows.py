@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from evenflow.operators.value_order import normalised
+from evenflow.operators.value_order import normalised, order_numbers
 
 I64 = npt.NDArray[np.int64]
 
@@ -51,6 +51,24 @@ def keys_at(columns: pa.Table, rows: I64) -> pa.Table:
     return pa.table(
         [normalised(column.combine_chunks()) for column in taken.columns], schema=taken.schema
     )
+
+
+def key_order(columns: Sequence[pa.Array | pa.ChunkedArray]) -> I64:
+    """The rows in the order in which Spark sorts such columns: null first, NaN after all numbers.
+
+    Example:
+        >>> key_order([pa.array([2, None, 1, 2]), pa.array(["b", "c", "d", "a"])]).tolist()
+        [1, 2, 3, 0]
+    """
+    numbers = []
+    for column in columns:
+        for flat in _flattened(column):
+            rank = np.full(len(flat), -1, np.int64)
+            valid = flat.is_valid().to_numpy(zero_copy_only=False)
+            _, place = np.unique(order_numbers(flat.drop_null()), return_inverse=True)
+            rank[valid] = place
+            numbers.append(rank)
+    return np.lexsort(numbers[::-1])
 
 
 def _flattened(column: pa.Array | pa.ChunkedArray) -> list[pa.Array]:

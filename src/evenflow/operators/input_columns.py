@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.types as types
 
@@ -45,6 +46,17 @@ def plain_type(rows: pa.Schema, column: str, user: object) -> pa.DataType:
         raise InputError(
             f"{user}: column {column!r} is {found}, allowed are {PLAIN}; choose a field of it or "
             "cast it to a string"
+        )
+    return found
+
+
+def boolean_type(rows: pa.Schema, column: str, user: object) -> pa.DataType:
+    """The type of a column of booleans."""
+    found = column_type(rows, column, user)
+    if not types.is_boolean(found):
+        raise InputError(
+            f"{user}: column {column!r} is {found}, expected booleans; give a condition, such as "
+            f'F.col("{column}") > 0'
         )
     return found
 
@@ -90,6 +102,26 @@ def is_time(kind: pa.DataType) -> bool:
         or types.is_time(kind)
         or types.is_duration(kind)
     )
+
+
+def integers_type(kind: pa.DataType) -> pa.DataType:
+    """The integers as which Arrow stores times of this type."""
+    return pa.int32() if kind.bit_width == 32 else pa.int64()
+
+
+def doubles_of(values: pa.Array) -> npt.NDArray[np.float64]:
+    """Numbers without nulls as doubles; integers beyond 2⁵³ are rounded, as in Spark.
+
+    Example:
+        >>> from decimal import Decimal
+        >>> doubles_of(pa.array([Decimal("5.27")])).tolist()
+        [5.27]
+    """
+    if types.is_decimal(values.type):
+        # Arrow's cast is off by one bit for numbers as short as 5.27; parsing digits is exact.
+        values = values.cast(pa.string())
+    doubles: npt.NDArray[np.float64] = values.cast(pa.float64(), safe=False).to_numpy()
+    return doubles
 
 
 def one_array(column: pa.ChunkedArray | pa.Array) -> pa.Array:

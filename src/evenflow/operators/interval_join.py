@@ -19,6 +19,7 @@ from evenflow.operators.value_order import content_ranks
 from evenflow.operators.windows import Booleans, check_time, times_of
 
 F64 = npt.NDArray[np.float64]
+HOWS = ("inner", "left", "right", "full")
 Predicate = Callable[[pa.Table], Any]  #: pairs → which of them count
 
 
@@ -41,6 +42,7 @@ class IntervalJoin:
         side: the boolean column that is true for right rows; None for a self-join.
         delay: how late a row may be, in microseconds of event time.
         where: a filter; takes the output pairs and returns one boolean per pair.
+        how: "inner", or "left", "right" or "full" for rows without a partner, too; not for a self-join.
 
     Example:
         >>> columns = ("at", "price")
@@ -61,8 +63,15 @@ class IntervalJoin:
     side: str | None = None
     delay: int = 0
     where: Predicate | None = None
+    how: str = "inner"
 
     def __post_init__(self) -> None:
+        if self.how not in HOWS:
+            raise InputError(
+                f"intervalJoin: how takes {', '.join(HOWS[:-1])} or {HOWS[-1]}, got {self.how!r}"
+            )
+        if self.side is None and self.how != "inner":
+            raise InputError("intervalJoin: rows are joined with themselves; how must be inner")
         if self.within < 0 or self.delay < 0:
             raise InputError("intervalJoin: within and delay must not be negative")
         if self.where is not None and not callable(self.where):
@@ -77,6 +86,20 @@ class IntervalJoin:
                 f"intervalJoin: the output would have two columns {twice[0]!r}; give the two sides "
                 "different prefixes"
             )
+
+    @property
+    def keeps(self) -> tuple[bool, bool]:
+        """Whether left and right rows are in the output without a partner."""
+        return self.how in ("left", "full"), self.how in ("right", "full")
+
+    @property
+    def kept_for(self) -> int:
+        """How long a row is stored after its event time.
+
+        A row of an outer join ends with the last moment of a partner. The partners that it has had must
+        still be there then, to be seen.
+        """
+        return self.within if self.how == "inner" else 2 * self.within
 
     @property
     def sources(self) -> int:
@@ -148,9 +171,49 @@ class IntervalJoin:
         names = [name for _, name in (*self.left, *self.right)]
         return pa.table(columns, names=[*keys.column_names, *names])
 
+    def matched(self, keys: pa.Table, rows: pa.Table, group: I64, asking: Booleans) -> Booleans:
+        """Which rows have a partner that `where` takes, of those that ask.
+
+        Parameters:
+            keys, rows, group: as in `pairs`.
+            asking: whose answer is wanted; the others' means nothing.
+        """
+        times, _, is_right = self.moments(rows)
+        found = np.zeros(len(times), bool)
+        for left, right in pairs_across(group, times, self.within, asking, is_right, BLOCK):
+            if self.where is not None:
+                taken = self._mask(self._paired(keys, rows, group, left, right))
+                mine = taken.fill_null(False).to_numpy(zero_copy_only=False)
+                left, right = left[mine], right[mine]
+            found[left] = True
+            found[right] = True
+        return found
+
+    def unpaired(
+        self, keys: pa.Table, rows: pa.Table, group: I64, chosen: I64, is_right: Booleans
+    ) -> pa.Table:
+        """The output for rows without a partner: nulls in the other side's columns.
+
+        Parameters:
+            keys, rows, group: as in `pairs`.
+            chosen: the numbers of these rows.
+            is_right: on which side each row is.
+        """
+        columns = list(keys.take(pa.array(group[chosen])).columns)
+        for taken, side in ((self.left, False), (self.right, True)):
+            here = is_right[chosen] == side
+            place = pa.array(np.where(here, chosen, 0), mask=~here)
+            columns += [rows.column(column).take(place) for column, _ in taken]
+        names = [name for _, name in (*self.left, *self.right)]
+        return pa.table(columns, names=[*keys.column_names, *names])
+
     def _counted(self, pairs: pa.Table) -> pa.Table:
         if self.where is None:
             return pairs
+        return pairs.filter(self._mask(pairs), null_selection_behavior="drop")
+
+    def _mask(self, pairs: pa.Table) -> Any:
+        assert self.where is not None
         mask = self.where(pairs)
         mask = pa.array(mask) if isinstance(mask, np.ndarray) else mask
         right = isinstance(mask, pa.Array | pa.ChunkedArray) and pa.types.is_boolean(mask.type)
@@ -159,7 +222,7 @@ class IntervalJoin:
                 f"intervalJoin: where returned {str(mask)[:80]!r} for {pairs.num_rows} pairs; expected "
                 "one boolean for each, as an Arrow or NumPy array"
             )
-        return pairs.filter(mask, null_selection_behavior="drop")
+        return mask
 
     def on_table(self, table: pa.Table, key: str | Sequence[str]) -> pa.Table:
         """All pairs of a local table, for experiments and tests."""
@@ -185,6 +248,8 @@ class IntervalJoin:
             "right": [list(pair) for pair in self.right],
             "side": self.side,
             "where": where,
+            # Left out where it is what it always was: checkpoints know it by what they hold.
+            **({} if self.how == "inner" else {"how": self.how}),
         }
 
 

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from evenflow.operators.sketch_library import damaged_sketch
+
 F64 = npt.NDArray[np.float64]
 
 _LEAST = 8  # of a level's capacity, as in DataSketches
@@ -15,6 +17,7 @@ _PREAMBLE = struct.Struct("<BBBBHBBQHBB")  # of more than one value
 _SINGLE = struct.Struct("<BBBBHBBd")
 _FAMILY, _IS_SINGLE = 15, 4
 _WORD = (1 << 64) - 1
+_HIGHEST = 60  # levels: more than 2⁶⁰ values nobody has
 
 
 def kll_of(values: F64, k: int) -> bytes:
@@ -103,11 +106,16 @@ def _written(levels: list[F64], k: int, lowest: float, highest: float) -> bytes:
 
 def _read(sketch: bytes) -> tuple[int, list[F64], float, float]:
     """(k, the values of each level, the smallest value, the largest)."""
-    if sketch[3] & _IS_SINGLE:
-        *_, k, _, _, value = _SINGLE.unpack(sketch)
-        return k, [np.array([value])], value, value
-    *_, k, _, _, _, _, height, _ = _PREAMBLE.unpack_from(sketch)
-    starts = np.frombuffer(sketch, "<u4", height, _PREAMBLE.size).astype(np.int64)
-    lowest, highest = struct.unpack_from("<dd", sketch, _PREAMBLE.size + 4 * height)
-    values = np.frombuffer(sketch, "<f8", offset=_PREAMBLE.size + 4 * height + 16)
+    try:
+        if sketch[3] & _IS_SINGLE:
+            *_, k, _, _, value = _SINGLE.unpack(sketch)
+            return k, [np.array([value])], value, value
+        *_, k, _, _, _, _, height, _ = _PREAMBLE.unpack_from(sketch)
+        starts = np.frombuffer(sketch, "<u4", height, _PREAMBLE.size).astype(np.int64)
+        lowest, highest = struct.unpack_from("<dd", sketch, _PREAMBLE.size + 4 * height)
+        values = np.frombuffer(sketch, "<f8", offset=_PREAMBLE.size + 4 * height + 16)
+        if not 0 < height <= _HIGHEST or not k or (np.diff(starts) < 0).any():
+            raise ValueError("its levels are not in order")
+    except (struct.error, ValueError, IndexError) as error:
+        raise damaged_sketch(error) from None
     return k, np.split(values, (starts - starts[0])[1:]), lowest, highest

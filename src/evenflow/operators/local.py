@@ -37,10 +37,9 @@ def on_table(
     rows = rows_by_key(table, key)
     schema = operator.state_schema(table.schema)
     state = operator.update(rows, no_state(schema, rows.n_keys))
-    output = operator.emit(rows.keys, state)
-    return pa.table(
-        [*rows.keys.columns, *output.columns], [*rows.keys.column_names, *output.column_names]
-    )
+    output, kept = operator.emitted(rows.keys, state)
+    keys = rows.keys if kept is None else rows.keys.take(pa.array(kept))
+    return pa.table([*keys.columns, *output.columns], [*keys.column_names, *output.column_names])
 
 
 def in_windows(table: pa.Table, window: Window) -> pa.Table:

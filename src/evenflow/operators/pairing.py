@@ -84,6 +84,24 @@ def pairs_across(
             yield order[lefts[left]], order[rights[right]]
 
 
+def every_pair(left: I64, right: I64) -> tuple[I64, I64]:
+    """The numbers of all rows of the left and of the right that have the same value.
+
+    Parameters:
+        left, right: small whole numbers.
+
+    Example:
+        >>> found = every_pair(np.array([0, 1, 0]), np.array([0, 2, 0]))
+        >>> [one.tolist() for one in found]
+        [[0, 0, 2, 2], [0, 2, 0, 2]]
+    """
+    order = np.argsort(right, kind="stable")
+    low, high = (np.searchsorted(right[order], left, end) for end in ("left", "right"))
+    asking = np.repeat(np.arange(len(left)), high - low)
+    first = np.repeat(low - np.cumsum(high - low) + (high - low), high - low)
+    return asking, order[first + np.arange(len(asking))]
+
+
 def _settled(order: I64, group: I64, times: I64, ranks: Callable[[I64], I64]) -> I64:
     """Rows of one group and time put into the order of `ranks`."""
     if len(order) < 2:

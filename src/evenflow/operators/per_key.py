@@ -12,12 +12,13 @@ import pyarrow as pa
 import pyarrow.types as types
 
 from evenflow.model import InputError
+from evenflow.model.function_names import function_name
 from evenflow.operators.groups import I64, Groups, pairs
 from evenflow.operators.input_columns import column_type, one_array
 from evenflow.operators.protocol import Operator, Rows
+from evenflow.operators.schemas import Columns, schema_of
 
 State: TypeAlias = dict[str, Any]
-Columns: TypeAlias = pa.Schema | Mapping[str, pa.DataType | str]
 Update = Callable[[Any, dict[str, npt.NDArray[Any]], State | None], State | None]
 Merge = Callable[[State, State], State]
 Emit = Callable[[Any, State | None], Mapping[str, Any]]
@@ -30,20 +31,23 @@ class PerKey(Operator):
     one NumPy array per column, and the state that it returned last time, or None. It returns the new
     state: a dict with a value for every column of `state`. Numbers, booleans, dates and timestamps are
     arrays of their own type, everything else arrays of Python objects. Null is None in an array of
-    objects and NaT among dates and timestamps; numbers and booleans of a key with a null are objects
-    too, so that a null is never read as a number.
+    objects, NaT among dates and timestamps, and NaN among numbers: integers of a key that has a null
+    are floats, as in `applyInPandas`. Booleans of such a key are objects.
 
     Guarantee: the rows of a key come in the order in which they arrived at the worker. Without `merge`,
+    `update` is called once per key of a batch DataFrame, with all its rows; with `merge`, or on a
+    stream, it may be called several times, with parts of them. Without `merge`,
     only schemes that keep a key on one worker run it. A state whose values are all None counts as no
     state; return None to forget a key. The adapter takes a few microseconds per key; a custom
     `Operator` is called with whole tables and takes less.
 
     Parameters:
         update: the function.
-        state: name → Arrow type of the values to keep, or a schema; type names such as "int64" and
-            "string" work too.
+        state: the values to keep: "n bigint, names array<string>", a `StructType`, Arrow's schema, or
+            a mapping of names to types, Arrow's or Spark's.
         merge: (state, state) → state, if partial states of a key can be merged.
-        emit: (key, state) → a dict of the output columns; the state itself by default.
+        emit: (key, state) → a dict of the output columns, or None for no row; the state itself by
+            default.
         output: like `state`, for the result of `emit`.
         columns: the input columns that `update` reads; None for all.
 
@@ -84,18 +88,29 @@ class PerKey(Operator):
                 'it returns, as in output={"pause": "int64"}'
             )
         self._update, self._merge, self._emit = update, merge, emit
-        self._state = _schema("state", state)
-        self._output = self._state if output is None else _schema("output", output)
+        self._state = schema_of(state, "PerKey: state")
+        self._output = self._state if output is None else schema_of(output, "PerKey: output")
         self._columns = None if columns is None else tuple(columns)
 
     def __repr__(self) -> str:
         # Functions by name: their default repr holds an address, which differs between processes.
         functions = (self._update, self._merge, self._emit)
         named = [
-            f"{a}={_name(f)}" for a, f in zip(("update", "merge", "emit"), functions, strict=True)
+            f"{a}={function_name(f)}"
+            for a, f in zip(("update", "merge", "emit"), functions, strict=True)
         ]
         kept = ", ".join(f"{f.name}: {f.type}" for f in self._state)
         return f"PerKey({', '.join(named)}, state=[{kept}])"
+
+    def called(self, method: str) -> str:
+        """The name of the function."""
+        functions = {"update": self._update, "merge": self._merge, "emit": self._emit}
+        return f"{method} ({function_name(functions[method])})"
+
+    @property
+    def whole_keys(self) -> bool:
+        """Without `merge`, parts of a key's rows would be of no use to anybody."""
+        return self._merge is None
 
     @property
     def mergeable(self) -> bool:
@@ -139,7 +154,7 @@ class PerKey(Operator):
             results.append(update(key, values, old))
             ended.append(time.perf_counter())
             start = end
-        return _table(results, self._state, f"update ({_name(update)})"), np.diff(ended)
+        return _table(results, self._state, f"update ({function_name(update)})"), np.diff(ended)
 
     def merge(self, a: pa.Table, b: pa.Table) -> pa.Table:
         """Merge two partial states of each key, by one call per key."""
@@ -156,48 +171,33 @@ class PerKey(Operator):
             known = merged[number]
             if part is not None:
                 merged[number] = part if known is None else merge(known, part)
-        return _table(merged, self._state, f"merge ({_name(merge)})")
+        return _table(merged, self._state, f"merge ({function_name(merge)})")
 
     def emit(self, keys: pa.Table, state: pa.Table) -> pa.Table:
         """The result of `emit` for each key, or the state."""
         if self._emit is None:
             return state
-        emit = self._emit
-        emitted = [
-            emit(key, old) for key, old in zip(_key_values(keys), _dicts(state), strict=True)
-        ]
-        return _table(emitted, self._output, f"emit ({_name(emit)})")
+        return _table(self._emitted(keys, state), self._output, self.called("emit"))
 
+    def emitted(self, keys: pa.Table, state: pa.Table) -> tuple[pa.Table, I64 | None]:
+        """The results of `emit`, without those that are None."""
+        if self._emit is None:
+            return state, None
+        results = self._emitted(keys, state)
+        kept = np.array([i for i, one in enumerate(results) if one is not None], np.int64)
+        some = [one for one in results if one is not None]
+        return _table(some, self._output, self.called("emit")), kept
 
-def _schema(what: str, columns: Columns) -> pa.Schema:
-    if isinstance(columns, pa.Schema):
-        return columns
-    if not isinstance(columns, Mapping) or not columns:
-        raise InputError(
-            f'PerKey: {what} must be names and types, as in {{"count": "int64"}}, got {columns!r}'
-        )
-    try:
-        return pa.schema(
-            [(n, pa.type_for_alias(t) if isinstance(t, str) else t) for n, t in columns.items()]
-        )
-    except (ValueError, TypeError) as error:
-        raise InputError(
-            f"PerKey: {what} {dict(columns)!r} has an unknown type ({error}); use a pyarrow type "
-            'or a name such as "int64", "float64", "string", "bool" or "timestamp[us]"'
-        ) from None
-
-
-def _name(function: Any) -> str:
-    if function is None:
-        return "None"
-    return f"{function.__module__}.{getattr(function, '__qualname__', type(function).__qualname__)}"
+    def _emitted(self, keys: pa.Table, state: pa.Table) -> list[Any]:
+        emit = (lambda key, old: old) if self._emit is None else self._emit
+        return [emit(key, old) for key, old in zip(_key_values(keys), _dicts(state), strict=True)]
 
 
 def _arrays(
     columns: dict[str, pa.Array], groups: Groups
 ) -> tuple[dict[str, npt.NDArray[Any]], dict[str, tuple[npt.NDArray[Any], list[bool]]]]:
     """Columns as arrays, key by key; and columns with nulls that a NumPy array of their type cannot
-    hold, again as objects, with the keys that need them."""
+    hold, again in a type that can, with the keys that need it."""
     plain: dict[str, npt.NDArray[Any]] = {}
     holed: dict[str, tuple[npt.NDArray[Any], list[bool]]] = {}
     order = groups.order
@@ -206,8 +206,9 @@ def _arrays(
             types.is_primitive(array.type) and not types.is_temporal(array.type)
         ):
             null = array.is_null().to_numpy(zero_copy_only=False)
-            objects = np.array(array.to_pylist(), dtype=object)[order]
-            holed[name] = (objects, groups.reduce(np.logical_or, null).tolist())
+            # For numbers Arrow makes floats, with NaN; for booleans and decimals objects, with None.
+            values = array.to_numpy(zero_copy_only=False)[order]
+            holed[name] = (values, groups.reduce(np.logical_or, null).tolist())
             array = array.fill_null(False if types.is_boolean(array.type) else 0)
         plain[name] = array.to_numpy(zero_copy_only=False)[order]
     return plain, holed
@@ -235,7 +236,11 @@ def _table(results: Sequence[Any], schema: pa.Schema, who: str) -> pa.Table:
     columns = []
     for field in schema:
         try:
-            columns.append(pa.array([result[field.name] for result in results], field.type))
+            columns.append(_column([result[field.name] for result in results], field.type))
+        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
+            raise InputError(
+                f"PerKey: {who} returned a value for {field.name!r} that is not {field.type}: {error}"
+            ) from None
         except (KeyError, TypeError, IndexError):
             wrong = next((r for r in results if not _has(r, field.name)), None)
             if wrong is None:
@@ -243,11 +248,16 @@ def _table(results: Sequence[Any], schema: pa.Schema, who: str) -> pa.Table:
             raise InputError(
                 f"PerKey: {who} returned {wrong!r}; expected a dict with {', '.join(schema.names)}"
             ) from None
-        except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-            raise InputError(
-                f"PerKey: {who} returned a value for {field.name!r} that is not {field.type}: {error}"
-            ) from None
     return pa.table(columns, schema=schema)
+
+
+def _column(values: list[Any], kind: pa.DataType) -> pa.Array:
+    if types.is_integer(kind):
+        # Arrow would cut 1.5 to 1 without a word; PySpark refuses it.
+        for value in values:
+            if isinstance(value, float | np.floating) and not value.is_integer():
+                raise pa.ArrowInvalid(f"{value!r} is not a whole number")
+    return pa.array(values, kind)
 
 
 def _has(result: Any, name: str) -> bool:

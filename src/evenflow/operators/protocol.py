@@ -24,11 +24,14 @@ class Rows:
         table: the rows, with the key columns and the columns that the operator asked for.
         group: row → number of its key, 0 … len(keys) − 1.
         keys: the distinct keys, one row each, in the user's own key columns.
+        origin: where a row is there several times, once per window: the number of the row that it
+            copies; None where no row is.
     """
 
     table: pa.Table
     group: I64
     keys: pa.Table
+    origin: I64 | None = None
 
     def __len__(self) -> int:
         return int(self.table.num_rows)
@@ -113,10 +116,23 @@ class Operator:
         """The current result, one row per key; `state` itself by default."""
         return state
 
+    def emitted(self, keys: pa.Table, state: pa.Table) -> tuple[pa.Table, I64 | None]:
+        """What `emit` returns, and the numbers of the keys that it is for; None for all."""
+        return self.emit(keys, state), None
+
+    @property
+    def whole_keys(self) -> bool:
+        """Whether `update` should see all rows of a key at once, in batch DataFrames."""
+        return False
+
     @property
     def mergeable(self) -> bool:
         """Whether partial states can be merged, that is, whether keys may be split."""
         return type(self).merge is not Operator.merge
+
+    def called(self, method: str) -> str:
+        """What a message calls one of its methods: "update", "merge" or "emit"."""
+        return f"{type(self).__name__}.{method}"
 
     def signature(self) -> str:
         """What must stay the same when a query restarts from its checkpoint: the class and its

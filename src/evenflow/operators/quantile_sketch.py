@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,15 +10,26 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.types as types
 
 from evenflow.model import InputError
 from evenflow.operators.aggregate import ColumnAggregate
 from evenflow.operators.exact_sums import sum_integers
 from evenflow.operators.groups import I64, Groups
-from evenflow.operators.input_columns import number_type, one_array, present
+from evenflow.operators.input_columns import (
+    doubles_of,
+    integers_type,
+    is_time,
+    number_type,
+    one_array,
+    present,
+)
 from evenflow.operators.kll_sketch import kll_of, merge_kll
-from evenflow.operators.sketch_library import datasketches, join_each, sketch_each
+from evenflow.operators.sketch_library import (
+    datasketches,
+    join_each,
+    read_sketch,
+    sketch_each,
+)
 
 
 @dataclass(frozen=True)
@@ -80,22 +92,21 @@ class Quantiles(ColumnAggregate):
     def output_schema(self, rows: pa.Schema) -> pa.Schema:
         """A double, or a list of doubles."""
         self.state_schema(rows)
-        return pa.schema([("quantiles", self._output_type)])
+        return pa.schema([("quantiles", self.result_type(pa.float64()))])
 
-    @property
-    def _output_type(self) -> pa.DataType:
+    def result_type(self, kind: pa.DataType) -> pa.DataType:
+        """The type of one result, or of several, of such values."""
         one = isinstance(self.probabilities, (int, float))
-        return pa.float64() if one else pa.list_(pa.float64())
+        return kind if one else pa.list_(kind)
 
     def partial(self, table: pa.Table, groups: Groups) -> pa.Table:
         """A sketch of the rows of each key."""
         self.state_schema(table.schema)
         datasketches()  # without it, nothing could be put out
         values, groups = self.values(table, groups)
-        if types.is_decimal(values.type):
-            # Arrow's cast is off by one bit for numbers as short as 5.27; parsing digits is exact.
-            values = values.cast(pa.string())
-        numbers = values.cast(pa.float64(), safe=False).to_numpy() + 0.0  # −0.0 + 0.0 is 0.0
+        if is_time(values.type):
+            values = values.view(integers_type(values.type))
+        numbers = doubles_of(values) + 0.0  # −0.0 + 0.0 is 0.0
         nan = np.isnan(numbers)
         nans = np.bincount(groups.group[nan], minlength=groups.n)
         if nan.any():
@@ -115,7 +126,7 @@ class Quantiles(ColumnAggregate):
 
     def emit(self, state: pa.Table) -> pa.Array:
         """The quantiles."""
-        read = datasketches().kll_doubles_sketch.deserialize
+        read = functools.partial(read_sketch, datasketches().kll_doubles_sketch)
         nans = one_array(state.column("nans")).fill_null(0).to_pylist()
         sketches = one_array(state.column("sketch")).to_pylist()
         results = [
@@ -123,8 +134,8 @@ class Quantiles(ColumnAggregate):
             for s, n in zip(sketches, nans, strict=True)
         ]
         if isinstance(self.probabilities, (int, float)):
-            return pa.array([r and r[0] for r in results], self._output_type)
-        return pa.array(results, self._output_type)
+            return pa.array([r and r[0] for r in results], pa.float64())
+        return pa.array(results, self.result_type(pa.float64()))
 
     def _quantiles(self, sketch: Any, nans: int) -> list[float]:
         numbers = 0 if sketch is None else sketch.n

@@ -79,6 +79,13 @@ class ServiceTime(Operator):
     def emit(self, keys: pa.Table, state: pa.Table) -> pa.Table:
         return self.operator.emit(keys, state)
 
+    def emitted(self, keys: pa.Table, state: pa.Table) -> tuple[pa.Table, I64 | None]:
+        return self.operator.emitted(keys, state)
+
+    @property
+    def whole_keys(self) -> bool:
+        return self.operator.whole_keys
+
     @property
     def mergeable(self) -> bool:
         return self.operator.mergeable

@@ -11,7 +11,14 @@ import pyarrow.types as types
 
 from evenflow.model import InputError
 from evenflow.operators.groups import Groups
-from evenflow.operators.input_columns import is_bytes, is_text, is_time, one_array, present
+from evenflow.operators.input_columns import (
+    integers_type,
+    is_bytes,
+    is_text,
+    is_time,
+    one_array,
+    present,
+)
 
 
 def datasketches() -> Any:
@@ -41,11 +48,27 @@ def join_each(
     return sketch_each(groups, lambda a, b: parts[a] if b - a == 1 else join(parts[a:b]))
 
 
+def read_sketch(kind: Any, content: bytes) -> Any:
+    """The serialized sketch of a class; `InputError` for what is none."""
+    try:
+        return kind.deserialize(content)
+    except (RuntimeError, ValueError, IndexError, MemoryError, TypeError) as error:
+        raise damaged_sketch(error) from None
+
+
+def damaged_sketch(why: object) -> InputError:
+    """The error for a state that is not a sketch."""
+    return InputError(
+        f"a stored sketch cannot be read ({why}); restore the checkpoint from a backup, or read it "
+        "with the version of evenflow that wrote it"
+    )
+
+
 def merged(kind: Any, parts: list[bytes]) -> bytes:
     """Merge serialized sketches of a class that has `merge`."""
-    sketch = kind.deserialize(parts[0])
+    sketch = read_sketch(kind, parts[0])
     for part in parts[1:]:
-        sketch.merge(kind.deserialize(part))
+        sketch.merge(read_sketch(kind, part))
     return bytes(sketch.serialize())
 
 
@@ -55,7 +78,7 @@ def texts(values: pa.Array) -> list[str]:
     if is_bytes(kind):
         return [value.decode("latin-1") for value in values.to_pylist()]
     if not is_text(kind):
-        values = (values.view(_integers(kind)) if is_time(kind) else values).cast(pa.string())
+        values = (values.view(integers_type(kind)) if is_time(kind) else values).cast(pa.string())
     return list(values.to_pylist())
 
 
@@ -66,7 +89,7 @@ def from_texts(written: list[str], kind: pa.DataType) -> pa.Array:
     if is_text(kind):
         return pa.array(written, kind)
     strings = pa.array(written, pa.string())
-    return strings.cast(_integers(kind)).view(kind) if is_time(kind) else strings.cast(kind)
+    return strings.cast(integers_type(kind)).view(kind) if is_time(kind) else strings.cast(kind)
 
 
 def scalars(values: pa.Array) -> list[int] | list[float] | list[str]:
@@ -77,9 +100,5 @@ def scalars(values: pa.Array) -> list[int] | list[float] | list[str]:
     if types.is_boolean(kind) or types.is_integer(kind):
         return list(values.cast(pa.int64(), safe=False).to_pylist())
     if is_time(kind):
-        return list(values.view(_integers(kind)).to_pylist())
+        return list(values.view(integers_type(kind)).to_pylist())
     return texts(values)
-
-
-def _integers(kind: pa.DataType) -> pa.DataType:
-    return pa.int32() if kind.bit_width == 32 else pa.int64()

@@ -1,4 +1,4 @@
-"""State that is a list of distinct values per key."""
+"""State that is a list of values per key."""
 
 from __future__ import annotations
 
@@ -46,6 +46,15 @@ def distinct_pairs(
     return distinct.take(pa.array(number)), counts, Groups(group, groups.n)
 
 
-def lists_of(values: pa.Array, groups: Groups) -> pa.Array:
-    """One list per group, from values sorted by group; empty for a group without values."""
-    return pa.ListArray.from_arrays(pa.array(groups.bounds, pa.int32()), values)
+def lists_of(values: pa.Array, groups: Groups, kind: pa.DataType | None = None) -> pa.Array:
+    """One list per group, from values sorted by group; empty for a group without values.
+
+    Parameters:
+        kind: the type of the lists; None for `pa.list_` of the values' type.
+    """
+    return pa.ListArray.from_arrays(pa.array(groups.bounds, pa.int32()), values, kind)
+
+
+def list_type(kind: pa.DataType) -> pa.DataType:
+    """A list without nulls, as Spark collects values."""
+    return pa.list_(pa.field("element", kind, nullable=False))

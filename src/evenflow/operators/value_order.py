@@ -8,7 +8,9 @@ import pyarrow.compute as pc
 import pyarrow.types as types
 
 from evenflow.operators.groups import I64
-from evenflow.operators.input_columns import is_plain
+from evenflow.operators.input_columns import integers_type, is_plain, is_time
+
+_ALL_BUT_SIGN = (1 << 63) - 1
 
 
 def normalised(values: pa.Array) -> pa.Array:
@@ -63,6 +65,31 @@ def ranks(distinct: pa.Array) -> I64:
     # Arrow sorts NaN after all numbers, like Spark.
     rank[pc.array_sort_indices(distinct).to_numpy()] = np.arange(len(distinct))
     return rank
+
+
+def order_numbers(values: pa.Array) -> I64:
+    """Integers that are equal and ordered as these values, which have no nulls.
+
+    Example:
+        >>> a, b, c, d = order_numbers(pa.array([-1.5, -0.0, 0.0, float("nan")])).tolist()
+        >>> a < b == c < d
+        True
+    """
+    kind = values.type
+    numbers: I64
+    if types.is_floating(kind):
+        bits = normalised(values).cast(pa.float64()).to_numpy().view(np.int64)
+        numbers = bits ^ ((bits >> 63) & np.int64(_ALL_BUT_SIGN))
+    elif types.is_uint64(kind):
+        numbers = (values.to_numpy() ^ np.uint64(1 << 63)).view(np.int64)
+    elif types.is_boolean(kind) or types.is_integer(kind):
+        numbers = values.cast(pa.int64()).to_numpy()
+    elif is_time(kind):
+        numbers = values.view(integers_type(kind)).to_numpy().astype(np.int64)
+    else:
+        places, distinct = codes(values)
+        numbers = ranks(distinct)[places]
+    return numbers
 
 
 def content_ranks(rows: pa.Table) -> I64:

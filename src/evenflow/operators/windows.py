@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -46,6 +47,8 @@ class Window:
         ([0, 0, 1, 1], [20, 15, 10, 5])
     """
 
+    name: ClassVar[str] = WINDOW  # of the output column
+
     column: str
     size: int
     slide: int
@@ -76,6 +79,10 @@ class Window:
         found = column_type(rows, self.column, "window")
         check_time(found, self.column, "window")
         return found
+
+    def columns(self) -> list[str]:
+        """What it reads of a row."""
+        return [self.column]
 
     @property
     def pane(self) -> int:
@@ -163,7 +170,7 @@ def window_type(kind: pa.DataType) -> pa.DataType:
     return pa.struct([("start", kind), ("end", kind)])
 
 
-def window_column(ends: I64, size: int, kind: pa.DataType) -> pa.Array:
+def window_column(ends: I64, size: int | I64, kind: pa.DataType) -> pa.Array:
     """The windows with these ends, in the form of Spark's `window` function."""
     bounds = [as_times(ends - size, kind), as_times(ends, kind)]
     return pa.StructArray.from_arrays(bounds, fields=list(window_type(kind)))

@@ -271,7 +271,7 @@ def _rows_named(
     name: str, names: pa.Array, values: pa.Array, parents: np.ndarray, row: np.dtype
 ) -> tuple[np.ndarray, np.ndarray]:
     """The records with a header of this name, and its content; the last one counts, as in `unpack`."""
-    chosen = pc.equal(names, name).to_numpy(zero_copy_only=False)
+    chosen = pc.fill_null(pc.equal(names, name), False).to_numpy(zero_copy_only=False)
     at = parents[chosen]
     found = values.filter(pa.array(chosen)).cast(pa.binary())
     lengths = pc.fill_null(pc.binary_length(found), 0).to_numpy(zero_copy_only=False)

@@ -11,6 +11,7 @@ import numpy as np
 from evenflow.model import InputError, RoutingTable
 from evenflow.model.validation import check_not_negative, check_positive
 from evenflow.planning import make_planner
+from evenflow.planning.memory import Memory
 from evenflow.planning.protocol import F64, I32, U64, Constraints, Planner, Proposal
 from evenflow.planning.seen import Seen
 
@@ -96,7 +97,12 @@ class Controller:
     Guarantee: nothing moves while no worker is above (1 + θmax) times its share by more than chance
     explains. On a stream whose keys do not change, no key moves once the table has settled. A change is
     made only if the plan is predicted to gain, respects the table's limit and stays within the budget.
-    After a sudden change, only the last interval counts; earlier ones are discarded.
+    After a sudden change, only the last interval counts; earlier ones are discarded. A controller that
+    begins with the `memory` of another one decides as that one would.
+
+    Parameters:
+        policy: when to replan, and at what cost.
+        memory: what is known of earlier intervals; replaced by each decision.
 
     Example:
         >>> import numpy as np
@@ -113,11 +119,10 @@ class Controller:
     """
 
     policy: Replanning = field(default_factory=Replanning)
+    memory: Memory = field(default_factory=Memory)
 
     def __post_init__(self) -> None:
         self._planner: Planner = make_planner(self.policy.planner)
-        self._past = Seen.nothing()
-        self._predicted: float | None = None
 
     def decide(
         self, seen: Seen, home: Place, table: RoutingTable, workers: int, table_limit: int
@@ -131,21 +136,21 @@ class Controller:
             workers: the number of workers.
             table_limit: the maximum number of entries in a table.
         """
-        expected, self._predicted = self._predicted, None
         place = _Placed(home, table)
-        recent = seen.after(self._past, self.policy.memory)
+        recent = seen.after(self.memory.past, self.policy.memory)
         last = _overload(seen, place, workers)
         lasting = _overload(recent, place, workers)
         if last.certain(self.policy):
-            self._past = seen
+            kept = seen
             decision = self._plan(seen, last, place, workers, table_limit, "in the last interval")
         elif lasting.certain(self.policy):
-            self._past = recent
+            kept = recent
             decision = self._plan(recent, lasting, place, workers, table_limit, "for some time")
         else:
-            self._past = recent
+            kept = recent
             decision = Decision(None, _calm(last, self.policy), last.size)
-        self._predicted = decision.predicted
+        expected = self.memory.predicted
+        self.memory = Memory.of(kept, place(kept.keys), workers, decision.predicted)
         return decision._replace(overload=last.size, expected=expected)
 
     def _plan(

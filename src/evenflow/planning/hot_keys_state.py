@@ -80,11 +80,41 @@ def to_arrays(state: HotKeysState) -> dict[str, npt.NDArray]:
 
 
 def from_arrays(arrays: Mapping[str, npt.NDArray]) -> HotKeysState:
-    """The state from the result of `to_arrays`."""
+    """The state from the result of `to_arrays`; `InputError` where the arrays do not fit together."""
+    _check(arrays)
     counter = tracked_keys.restored(
         *(arrays[f"counter_{name}"] for name in ("keys", "counts", "slack", "born", "numbers"))
     )
     return HotKeysState(counter, *(np.array(arrays[name]) for name in HotKeysState._fields[1:]))
+
+
+_TYPES = {
+    **dict.fromkeys(("counter_keys", "keys"), "u8"),
+    **dict.fromkeys(("counter_counts", "counter_slack", "counter_born", "counter_numbers"), "i8"),
+    "partition": "i4",
+    "sizes": "f8",
+    "arrived": "i8",
+    "rest": "f8",
+    "numbers": "i8",
+}
+
+
+def _check(arrays: Mapping[str, npt.NDArray]) -> None:
+    if {name: array.dtype.str[1:] for name, array in arrays.items()} != _TYPES:
+        raise InputError("this state has other arrays than a gateway's")
+    columns = [f"counter_{name}" for name in ("keys", "counts", "slack", "born")]
+    hot, counted = len(arrays["keys"]), len(arrays["counter_keys"])
+    fits = (
+        all(len(arrays[name]) == counted for name in columns)
+        and all(len(arrays[name]) == hot for name in ("partition", "sizes"))
+        and len(arrays["rest"]) == len(arrays["arrived"])
+        and len(arrays["numbers"]) == WINDOWS + 1
+        and len(arrays["counter_numbers"]) == len(tracked_keys.new_state().numbers)
+        and int(arrays["counter_numbers"][tracked_keys.SIZE]) == counted
+        and not ((arrays["partition"] < 0) | (arrays["partition"] >= len(arrays["rest"]))).any()
+    )
+    if not fits:
+        raise InputError("the arrays of this state do not fit together")
 
 
 def partition_sizes(partition: I32, sizes: F64, rest: F64) -> F64:
