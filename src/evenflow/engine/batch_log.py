@@ -8,7 +8,7 @@ them, without the lines that py4j logs at INFO.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from evenflow.model.plan import Plan
@@ -40,6 +40,23 @@ def log_plan_change(before: Plan, after: Plan, name: str | None = None) -> None:
         text = plan_change_text(before, after, name)
         if text is not None:
             _PLAN.info("%s", text)
+
+
+def log_dead_letters(
+    batch: int, letters: Sequence[Mapping[str, Any]], name: str | None = None
+) -> None:
+    """Warn of rows that a committed batch has set aside.
+
+    Parameters:
+        batch: its number.
+        letters: what its tasks reported of them.
+        name: of the query, if it has one.
+    """
+    if letters:
+        prefix = "" if name is None else f"{name}: "
+        rows = sum(file["rows"] for file in letters)
+        first = letters[0]["first"]
+        _QUERY.warning("%sbatch %d: %d rows set aside; %s", prefix, batch, rows, first)
 
 
 def batch_text(metrics: Mapping[str, Any], name: str | None = None) -> str:

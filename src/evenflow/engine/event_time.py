@@ -9,9 +9,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from evenflow.engine.job import Job
+from evenflow.model import InputError, shapes
 from evenflow.state.segments import Segment
 
 Moment = int | None  #: None: before all that has been seen
+
+
+_MOMENT = shapes.or_none(shapes.whole())
+_SHAPE = shapes.fields(
+    {"closed": _MOMENT, "watermark": _MOMENT, "newest": shapes.a_list(_MOMENT)},
+)
 
 
 class Watermarks(NamedTuple):
@@ -41,7 +48,17 @@ class Watermarks(NamedTuple):
         """
         if not event_time:
             return cls()
+        if wrong := _SHAPE(event_time, "it"):
+            raise InputError(
+                f"these are not the watermarks of a batch: {wrong}; read this checkpoint with the "
+                "version of evenflow that wrote it"
+            )
         return cls(event_time["closed"], event_time["watermark"], tuple(event_time["newest"]))
+
+    @property
+    def waiting(self) -> bool:
+        """Whether a batch without rows would close something."""
+        return self.closed is not None and self.closed != self.late
 
     def left_behind(self, seen: Iterable[Sequence[Moment]], delay: int) -> dict[str, Any]:
         """What this batch leaves in its manifest.
@@ -100,8 +117,8 @@ class EventTimes:
 def event_time_after(
     job: Job, watermarks: Watermarks, work: Iterable[Mapping[str, Any]]
 ) -> dict[str, Any]:
-    """What a batch leaves in its manifest about event time; nothing if no state expires."""
-    if job.expires is None:
+    """What a batch leaves in its manifest about event time; nothing if the work has none."""
+    if not job.work.tracks_event_time:
         return {}
     return watermarks.left_behind((report["event_times"] for report in work), job.work.delay)
 
@@ -112,11 +129,12 @@ def event_time_metrics(
     segments: Iterable[Segment],
     left_behind: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """What a batch's metrics say about event time; nothing if no state expires.
+    """What a batch's metrics say about event time; nothing if the work has none.
 
     `late_rows` came after all that they belong to was closed, and were dropped; `partly_late_rows`
     after some of their windows were. `null_times` have no event time and belong nowhere. `windows`
-    were touched, `closed_windows` put out for good, or `pairs` made. `state_rows` is what is kept.
+    were touched, `closed_windows` put out for good, or `pairs` made and `unmatched` rows put out.
+    `state_rows` is what is kept.
     """
     if not left_behind:
         return {}
@@ -127,7 +145,7 @@ def event_time_metrics(
         },
         **{
             name: sum(report.get(name, 0) for report in state)
-            for name in ("windows", "closed_windows", "pairs")
+            for name in ("windows", "closed_windows", "pairs", "unmatched")
             if any(name in report for report in state)
         },
         "state_rows": sum(segment.rows for segment in segments),

@@ -5,7 +5,8 @@ The simulator replans with it, and tests inject a fault at every step of it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import json
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -13,13 +14,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from evenflow.engine.dead_letters import DeadLetters
 from evenflow.engine.job import Job
 from evenflow.engine.layout import PARTITION, REPORT
-from evenflow.engine.loop import Loop, Metrics
+from evenflow.engine.loop import GRACE, Loop, Metrics
 from evenflow.engine.output import Sink, Tables
 from evenflow.engine.program import KeyedProgram, Stages
 from evenflow.state.checkpoint import Checkpoint
 from evenflow.state.leftovers import drop_uncommitted
+from evenflow.state.source import Source
 from evenflow.storage import Storage
 
 _ROWS = 1 << 14  # of a record batch
@@ -89,6 +92,10 @@ def run_stream(
     *,
     first: int = 0,
     sources: int = 2,
+    dead_letters: DeadLetters | None = None,
+    grace: float = GRACE,
+    moments: Callable[[int], int] | None = None,
+    close: bool = False,
 ) -> Iterator[Metrics]:
     """Run a stream in this process, from where its checkpoint stands; the metrics of each batch.
 
@@ -101,6 +108,10 @@ def run_stream(
         sink: where output goes; None to keep it nowhere.
         first: the number of the first batch.
         sources: how many source tasks share the rows of a batch.
+        dead_letters: for rows that the operator fails for; None to stop at the first of them.
+        grace: seconds that garbage stays.
+        moments: when each batch begins, in milliseconds; None for sources that do not say.
+        close: whether a last batch without rows puts out what event time has passed by then.
 
     Example:
         >>> from evenflow.engine.keyed_states import KeyedStates
@@ -116,15 +127,27 @@ def run_stream(
         >>> sorted(sink.latest("page").to_pylist(), key=str)
         [{'page': 'a', 'hits': 4}, {'page': 'b', 'hits': 2}]
     """
+
+    def source_of(batch: int) -> Source:
+        if moments is None:
+            return Source()
+        began = json.dumps({"batchTimestampMs": moments(batch)})
+        return Source("", f"v1\n{began}\n{batch}")
+
     checkpoint = Checkpoint.open(storage, job.identity())
     lease = checkpoint.acquire()
-    program = KeyedProgram(job, sink or Tables(), InProcess(sources))
+    program = KeyedProgram(job, sink or Tables(), InProcess(sources), dead_letters=dead_letters)
     try:
         drop_uncommitted(checkpoint)
         for number, rows in enumerate(batches, first):
             done: list[Metrics] = []
-            Loop(program, checkpoint, done.append)(rows, number)
+            loop = Loop(program, checkpoint, done.append, source_of=source_of, grace=grace)
+            loop(rows, number)
             yield from done
+        if close:
+            closed: list[Metrics] = []
+            Loop(program, checkpoint, closed.append, grace=grace).close(job.rows.empty_table())
+            yield from closed
         lease.release()
     finally:
         lease.abandon()  # whatever has happened, the next driver in this process need not wait

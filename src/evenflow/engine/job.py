@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -44,16 +45,26 @@ class Job:
     def key_schema(self) -> pa.Schema:
         """The key columns as they are stored: k0, k1, … for the user's own, then the work's.
 
+        Where all rows of a key are written at once, the work's own columns are not part of what tells
+        versions apart, and have other names: w0, w1, …
+
         Fingerprints are of the user's key alone, so that everything that belongs to a key lies together
         and moves together.
         """
-        types = [self.rows.field(name).type for name in self.key] + self.work.key_types()
-        return pa.schema([pa.field(f"k{i}", kind) for i, kind in enumerate(types)])
+        own = [self.rows.field(name).type for name in self.key]
+        names = [f"k{i}" for i in range(len(own))]
+        for i, _ in enumerate(self.work.key_types()):
+            names.append(f"w{i}" if self.work.rewrites_keys else f"k{len(own) + i}")
+        types = [*own, *self.work.key_types()]
+        return pa.schema([pa.field(name, kind) for name, kind in zip(names, types, strict=True)])
 
     @property
     def expires(self) -> str | None:
-        """The stored key column that says when a row of state expires, if it does."""
-        return f"k{len(self.key)}" if self.work.expires else None
+        """The stored column that says when a row of state expires, if it does."""
+        if not self.work.expires:
+            return None
+        own = self.key_schema().names[len(self.key) :]
+        return own[0] if own else stored(self.state_schema().names[0])
 
     def state_schema(self) -> pa.Schema:
         """The state columns, as the work names them."""
@@ -64,24 +75,28 @@ class Job:
         return [FINGERPRINT, *self.key_schema().names, *map(stored, self.state_schema().names)]
 
     def output_schema(self) -> pa.Schema:
-        """The output: the key columns under their own names, then the work's."""
+        """The output: the key columns under their own names, then the work's own."""
         emitted = self.work.output_schema(self.rows)
-        twice = set(self.key) & set(emitted.names)
+        own = self.key if self.work.puts_out_keys else ()
+        twice = set(own) & set(emitted.names)
         if twice:
             raise InputError(
                 f"the output would have two columns {min(twice)!r}, and one of them is the key; "
                 "rename the key or the other one"
             )
         seen: dict[str, str] = {}
-        for name in (*self.key, *emitted.names):
+        for name in (*own, *emitted.names):
             other = seen.setdefault(name.lower(), name)
             if other != name:
                 raise InputError(
                     f"the output would have the columns {other!r} and {name!r}, which differ only by "
                     "case, and Spark could not read them; rename one"
                 )
-        keys = (self.rows.field(name).with_nullable(True) for name in self.key)
-        return pa.schema([*keys, *emitted])
+        keys = [self.rows.field(name).with_nullable(True) for name in own]
+        schema = pa.schema([*keys, *emitted])
+        if self.work.order is None:
+            return schema
+        return pa.schema([schema.field(name) for name in self.work.order])
 
     def parts_schema(self) -> pa.Schema:
         """What tasks hand on where keys are split: parts of states, bound for the keys' owners."""
@@ -90,9 +105,17 @@ class Job:
                 pa.field(PARTITION, pa.int32()),
                 pa.field(FINGERPRINT, pa.int64()),
                 *self.key_schema(),
-                *(pa.field(stored(f.name), f.type) for f in self.state_schema()),
+                *(pa.field(stored(f.name), f.type) for f in self.work.part_schema(self.rows)),
             ]
         )
+
+    def carries_over(self, stored: Mapping[str, Any]) -> bool:
+        """Whether it can go on with the state of a checkpoint that an older version of it has made.
+
+        Parameters:
+            stored: the identity in the checkpoint.
+        """
+        return stored.get("key") == self.identity()["key"] and self.work.carries_over(stored)
 
     def identity(self) -> dict[str, Any]:
         """What must be the same for the state of a checkpoint to be used."""

@@ -9,36 +9,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from evenflow.engine.kept_rows import ROWS_PER_BATCH, Kept, stored_partners
+from evenflow.engine.key_parts import parts_of
 from evenflow.engine.layout import FINGERPRINT, Keys, stored
 from evenflow.engine.pieces import in_pieces, roomy
+from evenflow.engine.splitting import ALL, LISTED
 from evenflow.engine.task import Task, keys_of
+from evenflow.engine.unmatched_rows import unmatched_rows
 from evenflow.engine.work import Result, Work
+from evenflow.model.split_keys import SplitKeys
 from evenflow.operators.interval_join import IntervalJoin, joinable
-from evenflow.state.expiry import Expiry
-from evenflow.state.whole_keys import rows_of_keys
-
-_ROWS_PER_BATCH = 32  # bits for the number of a row among those of its owner in one batch
-
-
-class Kept(NamedTuple):
-    """Rows that take part in the join."""
-
-    rows: pa.Table  #: the state columns
-    group: np.ndarray  #: row → number of its key
-    moments: np.ndarray
-    keys: Keys  #: the distinct keys, in the user's columns
 
 
 @dataclass(frozen=True)
 class JoinedRows(Work):
     """Pairs of rows of one key that are close in event time.
 
-    The stored key has two more columns: the last moment at which a partner may come, and a number that
+    The stored key has two more columns: the last moment at which the row is wanted, and a number that
     tells equal rows apart.
 
     Parameters:
@@ -57,6 +49,20 @@ class JoinedRows(Work):
     @property
     def delay(self) -> int:  # type: ignore[override]
         return self.join.delay
+
+    @property
+    def side(self) -> str | None:  # type: ignore[override]
+        return self.join.side
+
+    @property
+    def closes_without_rows(self) -> bool:  # type: ignore[override]
+        return any(self.join.keeps)
+
+    @property
+    def split_sides(self) -> tuple[bool, bool]:  # type: ignore[override]
+        # A copied row cannot know by itself that it has no partner in any part.
+        left, right = self.join.keeps
+        return (self.side is not None and not right, self.side is not None and not left)
 
     def describe(self) -> str:
         return "an interval join"
@@ -78,84 +84,100 @@ class JoinedRows(Work):
 
     def run(self, task: Task, batches: Iterator[pa.RecordBatch]) -> Result:
         kept = self._arrived(task, [batch for batch in batches if batch.num_rows])
-        if kept is None:
-            return Result(counts={"pairs": 0})
-        states = None if task.batch is None else self._as_stored(task, kept)
-        result = Result(states, keys=len(kept.keys), counts={"pairs": 0})
-        result.output = self._pairs(task, kept, result.counts)
+        result = Result(counts={"pairs": 0})
+        if kept is not None:
+            result.keys = len(kept.keys)
+            result.states = None if task.batch is None else self._as_stored(task, kept)
+        result.output = self._output(task, kept, result.counts)
         return result
+
+    def _output(self, task: Task, kept: Kept | None, counts: dict[str, Any]) -> Iterator[pa.Table]:
+        if kept is not None:
+            yield from self._pairs(task, kept, counts)
+        if any(self.join.keeps):
+            counts["unmatched"] = 0
+            for rows in self._called(task, unmatched_rows(task, self.join, kept)):
+                counts["unmatched"] += rows.num_rows
+                yield from in_pieces(rows, task.job.output_schema())
 
     def _arrived(self, task: Task, batches: list[pa.RecordBatch]) -> Kept | None:
         """The rows that came in, without those that can have no partner; None if there are none."""
         if not batches:
             return None
-        rows, group, keys = keys_of(task.job, pa.Table.from_batches(batches), roomy(task.job.rows))
-        task.tally.add(keys, group)
+        split = SplitKeys() if task.batch is None else task.batch.split
+        table = pa.Table.from_batches(batches)
+        rows, group, keys = keys_of(task.job, table, roomy(task.job.rows), bool(split))
+        parts = parts_of(split, keys.fingerprints)
+        task.tally.add(Keys(parts.keys, keys.columns), group)
         moments, known, is_right = self.join.moments(rows)
-        task.times.unknown += int(len(known) - known.sum())
+        # Of a row that went to several parts, the first one counts it.
+        counted = (parts.number[group] == 0) | (is_right == parts.right[group])
+        task.times.unknown += int((counted & ~known).sum())
         for source in range(self.sources):
             task.times.add(moments[known & (is_right == bool(source))], source)
-        kept = known & joinable(rows, task.job.key)
+        pairable = known & joinable(rows, task.job.key)
+        outer = np.where(is_right, self.join.keeps[1], self.join.keeps[0])
+        # In a stream, a row without an event time is never known to have no partner.
+        kept = pairable | (outer if task.batch is None else outer & known)
         if task.watermarks.late is not None:
             late = moments <= task.watermarks.late
-            task.times.late += int((kept & late).sum())
+            task.times.late += int((kept & late & counted).sum())
             kept &= ~late
         if not kept.any():
             return None
         rows = rows.select(task.job.state_schema().names).filter(pa.array(kept))
-        return Kept(rows, group[kept], moments[kept], keys)
+        return Kept(rows, group[kept], moments[kept], keys, is_right[kept], parts, pairable[kept])
 
-    def _pairs(self, task: Task, kept: Kept, counts: dict[str, int]) -> Iterator[pa.Table]:
+    def _pairs(self, task: Task, kept: Kept, counts: dict[str, Any]) -> Iterator[pa.Table]:
         """The pairs of new rows with each other and with those of the state, block by block."""
         schema = task.job.output_schema()
         rows, group = [kept.rows], [kept.group]
-        old = self._old(task, kept.keys)
-        if old is not None:
-            group.append(old[0])
-            rows.append(old[1].cast(kept.rows.schema))
+        if not kept.pairable.all():
+            rows = [kept.rows.filter(pa.array(kept.pairable))]
+            group = [kept.group[kept.pairable]]
+        new = len(group[0])
+        for number, old in stored_partners(task, self.join, kept):
+            group.append(number)
+            rows.append(old.cast(kept.rows.schema))
         together = np.concatenate(group)
         # A key costs the rows that are read for it, and the pairs that they make.
         costs = np.bincount(together, minlength=len(kept.keys)).astype(np.float64)
-        fresh = np.arange(len(together)) < len(kept.group)
+        costs += np.bincount(kept.group[~kept.pairable], minlength=len(kept.keys))
+        fresh = np.arange(len(together)) < new
         found = self.join.pairs(
             kept.keys.columns, pa.concat_tables(rows).combine_chunks(), together, fresh, costs
         )
-        while True:
-            with task.tally.updating():
-                pairs = next(found, None)
-            if pairs is None:
-                break
+        for pairs in self._called(task, found):
             counts["pairs"] += pairs.num_rows
             yield from in_pieces(pairs, schema)
         if task.costs is not None:
             task.costs.add(kept.keys.fingerprints, kept.group, costs)
+        if self.side is not None:
+            counts["join_costs"] = _hottest(kept, costs)
 
-    def _old(self, task: Task, keys: Keys) -> tuple[np.ndarray, pa.Table] | None:
-        """The stored rows of these keys that may still find a partner, with their keys' numbers."""
-        batch, expires = task.batch, task.job.expires
-        if batch is None or not batch.segments:
-            return None
-        assert expires is not None
-        found = rows_of_keys(
-            batch.storage, batch.segments, batch.owners, keys.fingerprints, keys.columns
-        )
-        if found is None:
-            return None
-        number, rows = found
-        numbered = rows.append_column("number", pa.array(number)).combine_chunks()
-        alive = Expiry(expires, task.watermarks.late).alive(numbered)
-        names = task.job.state_schema().names
-        taken = alive.select([stored(name) for name in names]).rename_columns(names)
-        return alive.column("number").to_numpy(), taken
+    def _called(self, task: Task, tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
+        """Tables that are made while they are taken, with the user's `where`."""
+        while True:
+            try:
+                with task.tally.updating():
+                    table = next(tables, None)
+            except Exception as error:
+                if self.join.where is None or isinstance(error, MemoryError):
+                    raise
+                name = getattr(self.join.where, "__qualname__", type(self.join.where).__qualname__)
+                raise task.guard.failed(f"where ({name})", None, error) from error
+            if table is None:
+                return
+            yield table
 
     def _as_stored(self, task: Task, kept: Kept) -> pa.Table:
         """The rows as they are kept."""
         assert task.batch is not None
         n = len(kept.group)
         own = kept.keys.columns.take(pa.array(kept.group)).columns
-        serial = (task.batch.number << _ROWS_PER_BATCH) + np.arange(n)
-        within = self.join.within
-        expires = np.minimum(kept.moments, np.iinfo(np.int64).max - within) + within
+        serial = (task.batch.number << ROWS_PER_BATCH) + np.arange(n)
+        reach = self.join.kept_for
+        expires = np.minimum(kept.moments, np.iinfo(np.int64).max - reach) + reach
         columns = [*own, pa.array(expires), pa.array(serial)]
         return pa.table(
             {
@@ -164,3 +186,17 @@ class JoinedRows(Work):
                 **{stored(name): kept.rows.column(name) for name in kept.rows.column_names},
             }
         ).combine_chunks()
+
+
+def _hottest(kept: Kept, costs: np.ndarray) -> list[list[Any]]:
+    """What the keys that cost most have cost, and all together: fingerprint, new rows of the left and
+    of the right side, cost."""
+    n = len(kept.keys)
+    right = np.bincount(kept.group, kept.is_right, n).astype(np.int64)
+    left = np.bincount(kept.group, ~kept.is_right, n).astype(np.int64)
+    top = np.argsort(-costs, kind="stable")[:LISTED]
+    keys = [
+        [str(kept.parts.keys[i]), int(left[i]), int(right[i]), float(costs[i])]
+        for i in top.tolist()
+    ]
+    return [[str(ALL), int(left.sum()), int(right.sum()), float(costs.sum())], *keys]

@@ -7,12 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from evenflow.engine.guarding import Call, Updated
 from evenflow.engine.job import Job
+from evenflow.engine.key_names import key_names
 from evenflow.engine.layout import (
     Keys,
     as_stored,
@@ -23,10 +26,12 @@ from evenflow.engine.layout import (
     overlaid,
 )
 from evenflow.engine.pieces import piece_of, pieces, roomy
+from evenflow.engine.sorted_groups import Groups, SortedGroups
 from evenflow.engine.task import Task, chunks, keys_of
 from evenflow.engine.work import Result, Work
 from evenflow.operators import Operator, Rows, no_state
 from evenflow.operators.grouping_rows import group_rows
+from evenflow.operators.groups import I64
 from evenflow.operators.protocol import F64
 
 Grouped = tuple[Keys, Rows] | None  #: rows by stored key; None if no row is left
@@ -64,6 +69,11 @@ class KeyedStates(Work):
     # --- what other kinds of keyed states do otherwise -------------------------------------------
 
     @property
+    def sorted_by_key(self) -> bool:  # type: ignore[override]
+        """Whether the rows of a batch DataFrame should come to the task sorted by key."""
+        return type(self) is KeyedStates and self.operator.whole_keys
+
+    @property
     def by_parts(self) -> bool:
         """Whether rows become parts of states first, also where keys are not split."""
         return False
@@ -83,33 +93,79 @@ class KeyedStates(Work):
         """Parts of states by the keys that are stored."""
         return parts
 
-    def update(self, rows: Rows, states: pa.Table) -> tuple[pa.Table, F64]:
+    def met(self, task: Task, table: pa.Table) -> pa.Table | None:
+        """The committed states that these rows of state are merged with."""
+        keys, _ = from_stored(task.job, table)
+        found = task.look_up(keys)
+        if found is None or not found[1].any():
+            return None
+        return as_stored(keys, found[0]).filter(pa.array(found[1]))
+
+    def merging(self, job: Job, keys: Keys) -> tuple[I64, Keys]:
+        """Which parts of states are merged: (number for each, stored keys of the merged ones)."""
+        group, first = group_rows(keys.columns.columns)
+        return group, Keys(keys.fingerprints[first], keys.columns.take(pa.array(first)))
+
+    def updated(self, task: Task, rows: Rows, states: pa.Table) -> Updated:
         """The states after `rows`, and what each key has cost."""
-        return self.operator.measured(rows, states)
+        call = partial(self._in_pieces, task.job, self.operator.measured)
+        return task.guard.update(self.operator.called("update"), call, rows, states)
 
     def own_columns(self, job: Job, keys: Keys) -> list[pa.Array]:
         """Output columns between the key's and the operator's."""
         return []
 
-    def emitted(self, job: Job, table: pa.Table) -> pa.Table:
+    def letter_columns(self, rows: pa.Schema) -> pa.Schema | None:
+        state = self.operator.state_schema(rows)
+        return pa.schema([("state", pa.struct([field.with_nullable(True) for field in state]))])
+
+    def letter(self, job: Job, table: pa.Table, parts: bool) -> dict[str, pa.Table | pa.Array]:
+        """The columns of letters for rows of state.
+
+        Parameters:
+            parts: whether their keys are those of parts of states.
+        """
+        return {"state": from_stored(job, table)[1]}
+
+    def emitted(self, task: Task, table: pa.Table) -> pa.Table:
         """The output rows of these rows of state."""
+        job = task.job
+        try:
+            return self._emitted(job, table)
+        except MemoryError:
+            raise
+        except Exception as error:
+            made, _ = task.guard.groups(
+                self.operator.called("emit"),
+                lambda start, stop: self._emitted(job, table.slice(start, stop - start)),
+                table.num_rows,
+                lambda i: self.letter(job, table.slice(i, 1), parts=False),
+                lambda i: _name(job, table.slice(i, 1)),
+                error,
+            )
+            return pa.concat_tables([job.output_schema().empty_table(), *made])
+
+    def _emitted(self, job: Job, table: pa.Table) -> pa.Table:
         keys, states = from_stored(job, table)
         schema = job.output_schema()
         named = keys.columns.select(range(len(job.key))).rename_columns(list(job.key))
         named = named.cast(pa.schema([schema.field(name) for name in job.key]))
-        output = self._emit(named, states.cast(nullable(job.state_schema())))
+        output, kept = self._emit(named, states.cast(nullable(job.state_schema())))
+        if kept is not None:
+            some = pa.array(kept)
+            named, keys = named.take(some), Keys(keys.fingerprints[kept], keys.columns.take(some))
         names = self.operator.output_schema(job.rows).names
         columns = [*self.own_columns(job, keys), *(output.column(name) for name in names)]
         return pa.table([*named.columns, *columns], names=schema.names).cast(schema)
 
-    def _emit(self, keys: pa.Table, states: pa.Table) -> pa.Table:
-        return self.operator.emit(keys, states)
+    def _emit(self, keys: pa.Table, states: pa.Table) -> tuple[pa.Table, I64 | None]:
+        return self.operator.emitted(keys, states)
 
     def output(self, task: Task, states: pa.Table | None) -> Iterator[pa.Table]:
         """What is put out after the batch: one row for every key that it touched."""
         if states is not None and states.num_rows:
             for start, stop in pieces(states):
-                yield self.emitted(task.job, piece_of(states, start, stop))
+                yield self.emitted(task, piece_of(states, start, stop))
 
     # --- the way of the rows ---------------------------------------------------------------------
 
@@ -125,13 +181,12 @@ class KeyedStates(Work):
             return None
         with task.tally.updating():
             table = self.spread(task, parts)
-        keys, _ = from_stored(task.job, table)
-        found = task.look_up(keys)
-        if found is None or not found[1].any():
+        old = self.met(task, table)
+        if old is None:
             return table
-        old = as_stored(keys, found[0]).filter(pa.array(found[1]))
         with task.tally.updating():
-            return self._merged(task.job, pa.concat_tables([old.cast(table.schema), table]))
+            both = pa.concat_tables([old.cast(table.schema), table])
+            return self._merged(task, both, old.num_rows)
 
     def parts(self, task: Task, batches: Iterator[pa.RecordBatch]) -> pa.Table | None:
         parts, schema = [], nullable(task.job.state_schema())
@@ -141,23 +196,32 @@ class KeyedStates(Work):
                 continue
             keys, rows = grouped
             with task.tally.updating():
-                states = self.operator.update(rows, no_state(schema, len(keys)))
+                updated = task.guard.update(
+                    self.operator.called("update"),
+                    self._first_states,
+                    rows,
+                    no_state(schema, len(keys)),
+                )
             if task.costs is not None:
                 task.costs.add(keys.fingerprints, rows.group)
-            parts.append(as_stored(keys, states))
-        return self._merged(task.job, pa.concat_tables(parts)) if parts else None
+            parts.append(_touched(keys, updated))
+        return self._merged(task, pa.concat_tables(parts), of_parts=True) if parts else None
+
+    def _first_states(self, rows: Rows, states: pa.Table) -> tuple[pa.Table, F64]:
+        """`update`, where no costs are wanted."""
+        return self.operator.update(rows, states), np.zeros(rows.n_keys)
 
     def _received(self, task: Task, batches: Iterator[pa.RecordBatch]) -> pa.Table | None:
         """The parts of states that came in, merged."""
         parts = [part.select(task.job.stored_names()) for part in chunks(batches)]
         parts = [part.cast(roomy(part.schema)) for part in parts]
         task.tally.rows = sum(part.num_rows for part in parts)
-        return self._merged(task.job, pa.concat_tables(parts)) if parts else None
+        return self._merged(task, pa.concat_tables(parts), of_parts=True) if parts else None
 
     def _from_rows(self, task: Task, batches: Iterator[pa.RecordBatch]) -> pa.Table | None:
         """The new states of all keys that had rows: one task has all rows of a key."""
         job, table = task.job, None
-        for chunk in chunks(batches):
+        for chunk in self._chunks(task, batches):
             grouped = self.grouped(task, chunk)
             if grouped is None:
                 continue
@@ -169,13 +233,24 @@ class KeyedStates(Work):
             if table is not None:
                 states = overlaid(job, keys, states, table)
             with task.tally.updating():
-                states, costs = self._updated(job, rows, states)
+                updated = self.updated(task, rows, states)
             if task.costs is not None:
-                task.costs.add(keys.fingerprints, rows.group, costs)
-            table = latest_of(job, table, as_stored(keys, states))
+                task.costs.add(keys.fingerprints, rows.group, updated.costs)
+            table = latest_of(job, table, _touched(keys, updated))
         return table
 
-    def _updated(self, job: Job, rows: Rows, states: pa.Table) -> tuple[pa.Table, F64]:
+    def _chunks(self, task: Task, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
+        """The rows; those of a key at once where they come sorted by key."""
+        if task.batch is not None or not self.sorted_by_key:
+            yield from chunks(batches)
+            return
+        for groups in SortedGroups(batches, list(task.job.key)):
+            assert isinstance(groups, Groups)
+            yield groups.table
+
+    def _in_pieces(
+        self, job: Job, call: Call, rows: Rows, states: pa.Table
+    ) -> tuple[pa.Table, F64]:
         """`update`, in pieces where the states of these keys are large."""
         schema = nullable(job.state_schema())
         after: list[pa.Table] = []
@@ -186,26 +261,82 @@ class KeyedStates(Work):
                 mine = np.flatnonzero((rows.group >= start) & (rows.group < stop))
                 table = rows.table.take(pa.array(mine))
                 some = Rows(table, rows.group[mine] - start, rows.keys.slice(start, stop - start))
-            new, cost = self.update(some, piece_of(states, start, stop).cast(schema))
+            new, cost = call(some, piece_of(states, start, stop).cast(schema))
             after.append(new.cast(roomy(new.schema)))
             costs.append(cost)
         return pa.concat_tables(after), np.concatenate(costs)
 
-    def _merged(self, job: Job, parts: pa.Table) -> pa.Table:
-        """One row per stored key, from tables in which a key may have several parts."""
+    def _merged(
+        self, task: Task, parts: pa.Table, old: int = 0, of_parts: bool = False
+    ) -> pa.Table:
+        """One row per stored key, from a table in which a key may have several parts.
+
+        Parameters:
+            old: how many of them, the first ones, are committed states; they are not set aside.
+            of_parts: whether the stored keys are still those of parts.
+        """
+        job = task.job
         keys, states = from_stored(job, parts)
-        group, first = group_rows(keys.columns.columns)
-        if len(first) == len(group):
+        group, distinct = self.merging(job, keys)
+        if len(distinct) == len(group):
             return parts
-        distinct = Keys(keys.fingerprints[first], keys.columns.take(pa.array(first)))
+        try:
+            return as_stored(distinct, self._merged_groups(job, states, group, len(distinct)))
+        except MemoryError:
+            raise
+        except Exception as error:
+            return self._mergeable(task, parts, distinct, group, old, of_parts, error)
+
+    def _mergeable(
+        self,
+        task: Task,
+        parts: pa.Table,
+        keys: Keys,
+        group: I64,
+        old: int,
+        of_parts: bool,
+        error: Exception,
+    ) -> pa.Table:
+        """`_merged`, once it has failed, for the keys for which it does not."""
+        order = np.argsort(group, kind="stable")
+        table = parts.take(pa.array(order))
+        _, states = from_stored(task.job, table)
+        bounds = np.searchsorted(group[order], np.arange(len(keys) + 1))
+
+        def some(start: int, stop: int) -> pa.Table:
+            first, end = int(bounds[start]), int(bounds[stop])
+            numbers = group[order[first:end]] - start
+            chosen = piece_of(states, first, end)
+            return self._merged_groups(task.job, chosen, numbers, stop - start)
+
+        def letter(key: int) -> dict[str, pa.Table | pa.Array]:
+            mine = np.arange(bounds[key], bounds[key + 1])
+            new = table.take(pa.array(mine[order[mine] >= old]))
+            return self.letter(task.job, new, of_parts)
+
+        merged, kept = task.guard.groups(
+            self.operator.called("merge"),
+            some,
+            len(keys),
+            letter,
+            lambda key: _name(task.job, table.slice(int(bounds[key]), 1)),
+            error,
+        )
+        left = Keys(keys.fingerprints[kept], keys.columns.take(pa.array(kept)))
+        schema = roomy(task.job.state_schema())
+        return as_stored(left, pa.concat_tables([schema.empty_table(), *merged]))
+
+    def _merged_groups(self, job: Job, states: pa.Table, group: I64, n: int) -> pa.Table:
+        """`merge_groups`, in pieces where the states of these keys are large."""
         if len(list(pieces(states))) == 1:
             states = states.cast(nullable(job.state_schema()))
-            return as_stored(distinct, self.operator.merge_groups(states, group, len(first)))
+            merged = self.operator.merge_groups(states, group, n)
+            return merged.cast(roomy(merged.schema))
         # Key by key, the parts of a key together: a piece may cut a key, whose own parts then make
         # it longer.
         order = np.argsort(group, kind="stable")
         states, group = states.take(pa.array(order)), group[order]
-        merged, begun = [], 0
+        parts, begun = [], 0
         for _, stop in pieces(states):
             end = int(np.searchsorted(group, group[stop - 1], "right"))
             if end <= begun:
@@ -213,6 +344,17 @@ class KeyedStates(Work):
             some = piece_of(states, begun, end).cast(nullable(job.state_schema()))
             numbers = group[begun:end] - group[begun]
             new = self.operator.merge_groups(some, numbers, int(numbers[-1]) + 1)
-            merged.append(new.cast(roomy(new.schema)))
+            parts.append(new.cast(roomy(new.schema)))
             begun = end
-        return as_stored(distinct, pa.concat_tables(merged))
+        return pa.concat_tables(parts)
+
+
+def _touched(keys: Keys, updated: Updated) -> pa.Table:
+    """Keys and states, without keys none of whose rows count: their states stay as they are."""
+    table = as_stored(keys, updated.states)
+    return table if updated.touched is None else table.take(pa.array(updated.touched))
+
+
+def _name(job: Job, row: pa.Table) -> str:
+    """The user's key of one row of state."""
+    return key_names(row.select(job.key_schema().names[: len(job.key)]))[0]

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from evenflow.engine.batch_log import log_batch
+from evenflow.engine.event_time import Watermarks
 from evenflow.model import InputError
 from evenflow.state.checkpoint import Checkpoint
 from evenflow.state.journal import forget_plans, of_batches
@@ -97,7 +98,9 @@ class Loop:
         checkpoint: all that must outlive the driver.
         on_batch: called with the metrics of each batch, after it was committed.
         keep: how many old versions of the state stay.
+        grace: seconds that garbage stays, for tasks and readers that may still be at work with it.
         source_of: says which rows a batch has; the default for sources that have no log.
+        clock: gives seconds, for the grace of garbage.
     """
 
     program: Program
@@ -105,26 +108,53 @@ class Loop:
     on_batch: Callable[[Metrics], object] | None = None
     keep: int = 10
     source_of: Callable[[int], Source] = field(default=_no_log)
+    clock: Callable[[], float] = time.monotonic
     staged: set[Storage] = field(default_factory=set)  #: where files of batches may be left behind
+    grace: float = GRACE
 
     def __call__(self, rows: Any, batch: int) -> None:
-        with counting() as requests:
-            self._run(rows, batch, requests)
+        """Run a batch of the source.
 
-    def _run(self, rows: Any, batch: int, requests: Requests) -> None:
+        Parameters:
+            rows: of the batch.
+            batch: its number, as the source counts.
+        """
+        with counting() as requests:
+            last, source = self.checkpoint.last(), self.source_of(batch)
+            if last is not None and last.source_batch >= batch:
+                _check_committed(self.checkpoint, batch, source)
+                return  # the driver died before Spark knew
+            _check_sequence(self.checkpoint, last, batch, source)
+            closings = 0 if last is None else last.closings
+            self._run(rows, last, source, closings, requests)
+
+    def close(self, no_rows: Any) -> bool:
+        """Run one more batch, without rows, if the last one let event time pass something that is put
+        out then; whether it did. As Spark does when a stream has no more rows for now.
+
+        Parameters:
+            no_rows: an empty batch.
+        """
+        last = self.checkpoint.last()
+        if last is None or not Watermarks.after(last.event_time).waiting:
+            return False
+        with counting() as requests:
+            self._run(no_rows, last, Source(**last.source), last.closings + 1, requests)
+        return True
+
+    def _run(
+        self, rows: Any, last: Manifest | None, source: Source, closings: int, requests: Requests
+    ) -> None:
         steps = Steps()
         checkpoint = self.checkpoint
-        last, source = checkpoint.last(), self.source_of(batch)
-        if last is not None and last.batch >= batch:
-            _check_committed(checkpoint, batch, source)
-            return  # the driver died before Spark knew
-        _check_sequence(checkpoint, last, batch, source)
+        batch = 0 if last is None else last.batch + 1
         try:
             outcome = self.program.run(checkpoint, last, rows, batch, steps, source)
         except Exception:
             checkpoint.confirm()  # a driver that was taken over says that, whatever it stumbled over
             raise
-        checkpoint.commit(replace(outcome.manifest, source=source.to_json()))
+        manifest = replace(outcome.manifest, source=source.to_json(), closings=closings)
+        checkpoint.commit(manifest)
         steps.done("commit")
         for storage in {storage for storage, _ in outcome.staged}:
             storage.delete(*(name for of, name in outcome.staged if of == storage))
@@ -135,6 +165,8 @@ class Loop:
             "began": steps.began,
             "durations": steps.seconds,
         }
+        if self.program.name is not None:
+            metrics["name"] = self.program.name
         if checkpoint.storage.concurrency > 1:
             made_by_tasks = outcome.manifest.metrics.get("requests", {})
             metrics["requests"] = {"driver": requests.to_dict(), **made_by_tasks}
@@ -149,7 +181,7 @@ class Loop:
         """Drop what batches up to this one, which is committed, have left behind."""
         checkpoint = self.checkpoint
         checkpoint.retain(self.keep)
-        checkpoint.collect_garbage(GRACE)
+        checkpoint.collect_garbage(self.grace, self.clock)
         forget_plans(checkpoint.storage, batch)
         compact_metrics(checkpoint.storage)
         for storage in {checkpoint.storage, *self.staged}:
@@ -157,15 +189,15 @@ class Loop:
 
 
 def _check_committed(checkpoint: Checkpoint, batch: int, source: Source) -> None:
-    manifests = checkpoint.manifests()
-    committed = manifests[batch].source if batch in manifests else None
+    manifests = checkpoint.manifests().values()
+    committed = next((one.source for one in manifests if one.source_batch == batch), None)
     check_same_rows(batch, source, committed, checkpoint.location)
 
 
 def _check_sequence(
     checkpoint: Checkpoint, last: Manifest | None, batch: int, source: Source
 ) -> None:
-    expected = 0 if last is None else last.batch + 1
+    expected = 0 if last is None else last.source_batch + 1
     if batch != expected:
         raise InputError(
             f"Spark is at batch {batch} and the state in {checkpoint.storage.where()} is at batch "

@@ -5,14 +5,19 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from evenflow.engine.guarding import Updated
+from evenflow.engine.job import Job
 from evenflow.engine.keyed_states import KeyedStates
+from evenflow.engine.task import Task
 from evenflow.model import InputError
+from evenflow.operators.groups import I64
 from evenflow.operators.input_columns import column_type
 from evenflow.operators.protocol import F64, Rows
 from evenflow.ordering import DONE, FIRST, LAST, MESSAGE, HeaderColumns, unpack_column
@@ -105,11 +110,19 @@ class OrderedStates(KeyedStates):
             pa.field(POSITIONS, pa.list_(_POSITION))
         )
 
-    def _emit(self, keys: pa.Table, states: pa.Table) -> pa.Table:
+    def _emit(self, keys: pa.Table, states: pa.Table) -> tuple[pa.Table, I64 | None]:
         """What the operator emits; a key whose messages all wait has no state of the operator."""
-        return self.operator.emit(keys, states.drop_columns([WAITING, POSITIONS]))
+        return self.operator.emitted(keys, states.drop_columns([WAITING, POSITIONS]))
 
-    def update(self, rows: Rows, states: pa.Table) -> tuple[pa.Table, F64]:
+    def letter(self, job: Job, table: pa.Table, parts: bool) -> dict[str, pa.Table | pa.Array]:
+        states = super().letter(job, table, parts)["state"]
+        return {"state": states.drop_columns([WAITING, POSITIONS])}
+
+    def updated(self, task: Task, rows: Rows, states: pa.Table) -> Updated:
+        """In pieces where states are large. A message that is set aside was read: its key goes on."""
+        return Updated(*self._in_pieces(task.job, partial(self._update, task), rows, states))
+
+    def _update(self, task: Task, rows: Rows, states: pa.Table) -> tuple[pa.Table, F64]:
         """The states after the messages whose turn has come, and what these have cost."""
         kept = self._kept(rows.table.column_names)
         headers = unpack_column(rows.table.column(self.log.headers))
@@ -131,14 +144,14 @@ class OrderedStates(KeyedStates):
         source = pa.concat_tables([old_rows, rows.table.select(kept)])
         groups = np.concatenate([rows.group[plain], released[0]]).astype(np.int64)
         taken = np.concatenate([plain + base, released[1]]).astype(np.int64)
-        inner, costs = self._work(rows, states, source.take(pa.array(taken)), groups)
+        inner, costs = self._work(task, rows, states, source.take(pa.array(taken)), groups)
         after = inner.append_column(states.schema.field(WAITING), left).append_column(
             states.schema.field(POSITIONS), positions
         )
         return after, costs
 
     def _work(
-        self, rows: Rows, state: pa.Table, table: pa.Table, groups: np.ndarray
+        self, task: Task, rows: Rows, state: pa.Table, table: pa.Table, groups: np.ndarray
     ) -> tuple[pa.Table, F64]:
         """The operator on the keys that have messages now; the other states as they are."""
         before = state.drop_columns([WAITING, POSITIONS])
@@ -150,9 +163,13 @@ class OrderedStates(KeyedStates):
         for name in keys.column_names:
             if name not in table.column_names:
                 table = table.append_column(name, keys.column(name).take(pa.array(group)))
-        made, costs[active] = self.operator.measured(
-            Rows(table, group.astype(np.int64), keys), before.take(pa.array(active))
+        updated = task.guard.update(
+            self.operator.called("update"),
+            self.operator.measured,
+            Rows(table, group.astype(np.int64), keys),
+            before.take(pa.array(active)),
         )
+        made, costs[active] = updated.states, updated.costs
         place = np.arange(rows.n_keys)
         place[active] = rows.n_keys + np.arange(len(active))
         return pa.concat_tables([before, made.cast(before.schema)]).take(pa.array(place)), costs

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from evenflow.engine.batch import Retiring
 from evenflow.engine.job import Job
 from evenflow.engine.reports import Reports, remembered
+from evenflow.engine.splitting import with_split_keys
 from evenflow.grouping.table import TableRouting
 from evenflow.model import InputError, RoutingTable
 from evenflow.model.owners import Owners
@@ -21,6 +23,8 @@ from evenflow.state.manifest import Manifest
 
 if TYPE_CHECKING:
     from evenflow.grouping.protocol import GroupingScheme
+
+EPOCHS = 16  #: of which a manifest keeps the owners, besides those that hold now
 
 
 def first_plan(job: Job) -> Plan:
@@ -105,8 +109,22 @@ def resized(plan: Plan, partitions: int, seed: int) -> Plan:
     )
 
 
-def following_plan(job: Job, plan: Plan, reports: Reports, decision: Decision | None) -> Plan:
-    """The plan for the next batch, from what this one has shown."""
+def following_plan(
+    job: Job, plan: Plan, reports: Reports, decision: Decision | None, batch: int
+) -> Plan:
+    """The plan for the next batch, from what this one has shown.
+
+    Parameters:
+        batch: the number of the next one.
+    """
+    following = _following(job, plan, reports, decision)
+    if job.work.side is None or following.scheme != TableRouting.name:
+        return following
+    limit: int = scheme_of(job, following).limit  # type: ignore[attr-defined]
+    return with_split_keys(following, reports.join_costs(), batch, limit, job.work.split_sides)
+
+
+def _following(job: Job, plan: Plan, reports: Reports, decision: Decision | None) -> Plan:
     plan = plan.followed_by(hot=remembered(plan.hot, reports.hot(), reports.rows))
     if job.scheme is None:
         choice = choose(job.work.mergeable, plan.partitions, plan.hot, plan.scheme)
@@ -133,10 +151,14 @@ def moves_of(last: Manifest | None, plan: Plan) -> dict[str, Any]:
     """The fields of `Batch` that say which keys change their owner with this batch.
 
     A new routing table moves few keys, with all their state, at once; the epoch before is then no
-    longer needed. After a new number of partitions many keys move, each when rows of it arrive.
+    longer needed. After a new number of partitions many keys move, each when rows of it arrive; those
+    of which none arrive are written again when there are too many owners of the past.
     """
     moves: dict[str, Any] = {"count_keys": plan.scheme == TableRouting.name}
-    if last is None or last.epoch is None or last.epoch == plan.epoch:
+    if last is None:
+        return moves
+    moves["retiring"] = _retiring(last, plan)
+    if last.epoch is None or last.epoch == plan.epoch:
         return moves
     before, now = Owners.from_json(last.owners[last.epoch]), Owners.of(plan)
     if replace(before, table={}) != replace(now, table={}):
@@ -144,3 +166,15 @@ def moves_of(last: Manifest | None, plan: Plan) -> dict[str, Any]:
     listed = np.array(sorted({*before.table, *now.table}), np.uint64)
     moving = listed[before(listed) != now(listed)]
     return {**moves, "arriving": tuple(moving.tolist()), "superseded": last.epoch}
+
+
+def _retiring(last: Manifest, plan: Plan) -> Retiring | None:
+    """The first segment that names one of the oldest epochs, if there are more than `EPOCHS`.
+
+    One segment per batch: to write its rows again costs about what it costs to compact it.
+    """
+    past = {epoch for segment in last.segments for epoch in segment.epochs}
+    old = set(sorted(past - {plan.epoch, last.epoch})[:-EPOCHS])
+    named = (s for s in sorted(last.segments, key=lambda s: s.file) if old & set(s.epochs))
+    first = next(named, None)
+    return None if first is None else Retiring(first.file, tuple(sorted(old & set(first.epochs))))

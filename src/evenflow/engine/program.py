@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from evenflow.engine.batch import Batch
-from evenflow.engine.batch_log import log_plan_change
+from evenflow.engine.batch_log import log_dead_letters, log_plan_change
+from evenflow.engine.dead_letters import (
+    TOTAL,
+    DeadLetters,
+    LetterBox,
+    letter_schema,
+    limit_reached,
+)
+from evenflow.engine.due_keys import due_after
 from evenflow.engine.event_time import Watermarks, event_time_after, event_time_metrics
 from evenflow.engine.job import Job
 from evenflow.engine.key_costs import read_costs
@@ -17,17 +25,19 @@ from evenflow.engine.output import Output, Sink
 from evenflow.engine.plans import following_plan, moves_of, next_plan, owners_of, scheme_of
 from evenflow.engine.reports import Reports, batch_metrics
 from evenflow.engine.routing import Route, tasks_of
+from evenflow.engine.stored_state import KEY
 from evenflow.engine.work import OwnerTask, SplitTask
 from evenflow.grouping.table import TableRouting
 from evenflow.model import Plan
 from evenflow.model.owners import Owners
 from evenflow.planning.controller import Controller, Decision, Replanning
+from evenflow.planning.memory import Memory
 from evenflow.state.checkpoint import Checkpoint
 from evenflow.state.expiry import unexpired
 from evenflow.state.journal import fixed_plan, requested_partitions, withdraw_plan
 from evenflow.state.manifest import Manifest
 from evenflow.state.segments import Segment
-from evenflow.state.source import Source
+from evenflow.state.source import Source, moment_in
 from evenflow.storage import Storage, together
 from evenflow.storage.cache import cached
 
@@ -59,7 +69,7 @@ class Stages:
     def of(cls, job: Job, plan: Plan, number: int = 0, batch: Batch | None = None) -> Stages:
         """The stages of a batch under a plan."""
         scheme = scheme_of(job, plan)
-        route = Route.under(plan, scheme, job.key, number)
+        route = Route.under(plan, scheme, job.key, number, job.work.side)
         # Tasks that do not route get no scheme: to unpickle one, they would have to load the compiler.
         job = replace(job, scheme=None, replanning=None)
         split = SplitTask(job, Owners.of(plan), batch) if scheme.splits_keys else None
@@ -87,12 +97,14 @@ class KeyedProgram:
         sink: where output goes.
         executor: who runs the tasks.
         name: of the query.
+        dead_letters: for rows that the operator fails for; None to stop at the first of them.
     """
 
     job: Job
     sink: Sink
     executor: Executor
     name: str | None = None
+    dead_letters: DeadLetters | None = None
 
     def run(
         self,
@@ -103,11 +115,13 @@ class KeyedProgram:
         steps: Steps,
         source: Source,
     ) -> Outcome:
-        plan, scheme, context = self._begin(checkpoint, last, batch)
+        plan, scheme, context = self._begin(checkpoint, last, batch, source)
         steps.done("plan")
         stages = Stages.of(self.job, plan, batch, context)
         try:
             reports = Reports.read(self._reports(rows, stages))
+            letters = reports.letters()
+            set_aside = _count_letters(last, context, letters)
         except Exception:
             checkpoint.confirm()
             withdraw_plan(checkpoint.storage, batch)
@@ -123,17 +137,29 @@ class KeyedProgram:
             checkpoint.query,
             source.origin(batch),
         )
-        self.sink.deliver(output, self.executor.session(rows))
+        session = self.executor.session(rows)
+        if letters and self.dead_letters is not None and context.letters is not None:
+            # With the batch, as its output: a batch that is run again has the same.
+            rejected = replace(
+                output,
+                storage=context.letters.storage,
+                files=[file["file"] for file in letters],
+                schema=letter_schema(self.job),
+            )
+            self.dead_letters.sink.deliver(rejected, session)
+        self.sink.deliver(output, session)
         steps.done("sink")
         costs = [r["costs"] for r in reports.state if r.get("costs")]
-        decision = self._decide(plan, scheme, context, costs)
-        following = following_plan(self.job, plan, reports, decision)
+        decision, memory = self._decide(plan, scheme, context, costs, last)
+        following = following_plan(self.job, plan, reports, decision, batch + 1)
         segments = unexpired(segments_after(context, reports), context.watermarks.closed)
         tasks = tasks_of(scheme, plan.partitions)
         event_time = event_time_after(self.job, context.watermarks, reports.work)
         metrics = {
             **batch_metrics(batch, plan, reports, segments, steps.seconds, tasks),
             **event_time_metrics(reports.work, reports.state, segments, event_time),
+            **set_aside,
+            KEY: list(self.job.key),
             "planning": None if decision is None else decision.to_dict(),
         }
         if context.storage.concurrency > 1:
@@ -148,17 +174,25 @@ class KeyedProgram:
                 if epoch != context.superseded
             },
             segments=segments,
+            due=due_after(self.job, context, reports),
             output=tuple(files),
             metrics=metrics,
             event_time=event_time,
+            memory=memory,
         )
         staged = [(context.output, file["file"]) for file in files]
         staged += [(checkpoint.storage, name) for name in (*costs, *_filed(stages))]
-        changed = partial(log_plan_change, plan, following, self.name)
-        return Outcome(manifest, staged, changed)
+        if context.letters is not None:
+            staged += [(context.letters.storage, file["file"]) for file in letters]
+
+        def committed() -> None:
+            log_plan_change(plan, following, self.name)
+            log_dead_letters(batch, letters, self.name)
+
+        return Outcome(manifest, staged, committed)
 
     def _begin(
-        self, checkpoint: Checkpoint, last: Manifest | None, batch: int
+        self, checkpoint: Checkpoint, last: Manifest | None, batch: int, source: Source
     ) -> tuple[Plan, GroupingScheme, Batch]:
         """The plan of a batch, written down before it is first used, and what its tasks begin with."""
         storage = checkpoint.storage
@@ -172,10 +206,22 @@ class KeyedProgram:
             owners=owners_of(last, plan),
             epoch=plan.epoch,
             watermarks=Watermarks() if last is None else Watermarks.after(last.event_time),
+            moment=source.moment,
+            moment_before=None if last is None else moment_in(last.source.get("offsets", "")),
+            due=() if last is None else tuple(last.due),
             attempt=checkpoint.fence,
+            letters=self._letter_box(storage, last),
+            split=plan.split,
             **moves_of(last, plan),
         )
         return plan, scheme_of(self.job, plan), context
+
+    def _letter_box(self, storage: Storage, last: Manifest | None) -> LetterBox | None:
+        if self.dead_letters is None:
+            return None
+        limit = self.dead_letters.limit
+        left = max(limit - _set_aside_so_far(last), 0)
+        return LetterBox(self.dead_letters.sink.staging(storage), left, limit)
 
     def _reports(self, rows: Any, stages: Stages) -> list[str]:
         """What the tasks report: the owners among their rows, the others in files."""
@@ -186,18 +232,40 @@ class KeyedProgram:
         return [*reports, *(report for report in filed if report is not None)]
 
     def _decide(
-        self, plan: Plan, scheme: GroupingScheme, batch: Batch, costs: Sequence[str]
-    ) -> Decision | None:
-        """What the controller makes of what each key has cost, where a table routes."""
+        self,
+        plan: Plan,
+        scheme: GroupingScheme,
+        batch: Batch,
+        costs: Sequence[str],
+        last: Manifest | None,
+    ) -> tuple[Decision | None, dict[str, Any]]:
+        """What the controller makes of what each key has cost, where a table routes, and what it is to
+        remember: it begins with what the last manifest says, never with what this process has seen."""
         if not isinstance(scheme, TableRouting):
-            return None
+            return None, {}
         home = Owners(plan.partitions, plan.seed, buckets=plan.buckets)
         seen = read_costs(batch.storage, costs)
-        return self._controller.decide(seen, home, plan.table, plan.partitions, scheme.limit)
+        memory = Memory() if last is None else Memory.from_json(last.memory)
+        controller = Controller(self.job.replanning or Replanning(), memory)
+        decision = controller.decide(seen, home, plan.table, plan.partitions, scheme.limit)
+        return decision, controller.memory.to_json()
 
-    @cached_property
-    def _controller(self) -> Controller:
-        return Controller(self.job.replanning or Replanning())
+
+def _set_aside_so_far(last: Manifest | None) -> int:
+    return 0 if last is None else int(last.metrics.get(TOTAL, 0))
+
+
+def _count_letters(
+    last: Manifest | None, batch: Batch, letters: Sequence[Mapping[str, Any]]
+) -> dict[str, int]:
+    """What the metrics say of rows that were set aside; an error if they are too many."""
+    so_far = _set_aside_so_far(last)
+    if batch.letters is None:
+        return {TOTAL: so_far} if so_far else {}
+    rows = sum(file["rows"] for file in letters)
+    if rows > batch.letters.left:
+        raise limit_reached(batch.letters.limit, letters[0]["first"])
+    return {"dead_letters": rows, TOTAL: so_far + rows}
 
 
 def _read_report(storage: Storage, name: str) -> str | None:
@@ -217,13 +285,15 @@ def _filed(stages: Stages) -> list[str]:
 def segments_after(batch: Batch, reports: Reports) -> tuple[Segment, ...]:
     """The segments after a batch: those that are left, under the epoch that holds now, and new ones."""
     consumed = {file for report in reports.state for file in report["consumed"]}
-    left = [segment for segment in batch.segments if segment.file not in consumed]
-    if batch.superseded is not None:
+    left = batch.under_new_epoch(s for s in batch.segments if s.file not in consumed)
+    if batch.retiring is not None:
+        file, retired = batch.retiring
         left = [
-            replace(segment, epochs=batch.epochs_after([segment]))
-            if batch.superseded in segment.epochs
+            replace(segment, epochs=tuple(sorted(set(segment.epochs) - set(retired))))
+            if segment.file == file
             else segment
             for segment in left
         ]
+        left = [segment for segment in left if segment.epochs]  # else nobody finds a row in it
     new = [Segment.from_json(r["segment"]) for r in reports.state if r["segment"]]
     return (*left, *new)

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from evenflow.engine.splitting import JoinCost
 from evenflow.model import KeyCounts, Plan
 from evenflow.state.segments import Segment
 
@@ -47,6 +48,20 @@ class Reports:
         for report in {id(report): report for report in (*self.work, *self.state)}.values():
             counted.update(report.get("requests", {}))
         return dict(counted)
+
+    def join_costs(self) -> dict[int, JoinCost]:
+        """What the hottest keys of a join have cost, all parts of a key together; under 0, all keys."""
+        found: dict[int, JoinCost] = {0: JoinCost(0, 0, 0.0)}
+        for report in self.state:
+            for key, *cost in report.get("join_costs", ()):
+                fingerprint = int(key)
+                found[fingerprint] = found.get(fingerprint, JoinCost(0, 0, 0.0)).plus(*cost)
+        return found
+
+    def letters(self) -> list[Mapping[str, Any]]:
+        """What the tasks have set aside: file, number of rows, and the first of them in words."""
+        reports = {id(report): report for report in (*self.work, *self.state)}.values()
+        return [report["letters"] for report in reports if "letters" in report]
 
     def hot(self) -> list[dict[str, Any]]:
         """The most frequent keys, hottest first, with bounds: a task that does not list a key may

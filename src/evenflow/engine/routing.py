@@ -8,10 +8,12 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
+from evenflow.engine.key_parts import spread
 from evenflow.engine.layout import FINGERPRINT, PARTITION
 from evenflow.grouping.protocol import GroupingScheme
 from evenflow.grouping.table import TableRouting
 from evenflow.model import Feedback, KeyCounts, Plan, RoutingTable
+from evenflow.model.split_keys import SplitKeys
 
 
 @dataclass(frozen=True)
@@ -31,16 +33,42 @@ class Route:
     batch: int = 0
     table: RoutingTable = field(default_factory=RoutingTable)
     buckets: tuple[int, ...] = ()
+    split: SplitKeys = field(default_factory=SplitKeys)
+    side: str | None = None
 
     @classmethod
-    def under(cls, plan: Plan, scheme: GroupingScheme, key: tuple[str, ...], batch: int) -> Route:
-        """How a batch is routed under a plan."""
+    def under(
+        cls,
+        plan: Plan,
+        scheme: GroupingScheme,
+        key: tuple[str, ...],
+        batch: int,
+        side: str | None = None,
+    ) -> Route:
+        """How a batch is routed under a plan.
+
+        Parameters:
+            side: the column that is true for rows of the right side of a join; None elsewhere.
+        """
         routed_by, tasks = as_tasks(scheme, plan.partitions)
-        return cls(routed_by, tasks, plan.seed, key, plan.hot, batch, plan.table, plan.buckets)
+        return cls(
+            scheme=routed_by,
+            partitions=tasks,
+            seed=plan.seed,
+            key=key,
+            hot=plan.hot,
+            batch=batch,
+            table=plan.table,
+            buckets=plan.buckets,
+            split=plan.split if side is not None else SplitKeys(),
+            side=side,
+        )
 
     @property
     def by_hash(self) -> bool:
         """Whether every key goes to its owner by hash alone, so that no row need visit Python."""
+        if self.split:
+            return False
         if isinstance(self.scheme, TableRouting):
             return not (self.table.entries or self.buckets)
         return self.scheme.name == "key"
@@ -63,16 +91,28 @@ class Router:
             self.state = route.scheme.placed(self.state, route.buckets, route.table)
         elif route.hot.counts:
             route.scheme.observe(self.state, Feedback(hot=route.hot))
+        # Sources begin with different parts: each may have few rows of a key.
+        self.turns = np.full(len(route.split.entries), source + route.batch, np.int64)
 
     def routed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The batch, with partition and fingerprint before its columns."""
         fingerprints = fingerprints_of(batch, self.route.key)
+        if self.route.split:
+            batch, fingerprints = self._spread(batch, fingerprints)
         out = np.empty(len(fingerprints), np.int32)
         self.route.scheme.route(self.state, fingerprints, out)
         return pa.record_batch(
             [pa.array(out), pa.array(fingerprints.view(np.int64)), *batch.columns],
             names=[PARTITION, FINGERPRINT, *batch.schema.names],
         )
+
+    def _spread(
+        self, batch: pa.RecordBatch, fingerprints: np.ndarray
+    ) -> tuple[pa.RecordBatch, np.ndarray]:
+        """The batch with the rows of split keys in their parts, and the parts' fingerprints."""
+        side = batch.column(self.route.side).to_numpy(zero_copy_only=False).astype(bool)
+        parts, sources = spread(self.route.split, fingerprints, side, self.turns)
+        return batch.take(pa.array(sources)), parts
 
 
 def as_tasks(scheme: GroupingScheme, partitions: int) -> tuple[GroupingScheme, int]:

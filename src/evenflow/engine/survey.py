@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from evenflow.engine.job import Job
+from evenflow.engine.key_list import KeyList, in_key_order
 from evenflow.engine.routing import fingerprints_of
 from evenflow.grouping.table import TableRouting
 from evenflow.model import KeyCounts, Plan
@@ -18,7 +19,10 @@ from evenflow.planning.choosing import choose
 from evenflow.planning.controller import Replanning
 from evenflow.planning.protocol import Constraints, Statistics
 
-SURVEYED = pa.schema([("key", pa.int64()), ("rows", pa.int64()), ("total", pa.bool_())])
+SURVEYED = pa.schema(
+    [("key", pa.int64()), ("rows", pa.int64()), ("total", pa.bool_()), ("listed", pa.binary())]
+)
+
 
 _COUNTERS = 4096
 _REMEMBERED = 1024
@@ -26,10 +30,17 @@ _REMEMBERED = 1024
 
 @dataclass(frozen=True)
 class Survey:
-    """A task: the most frequent keys of a source partition, by SpaceSaving, and its number of rows."""
+    """A task: the most frequent keys of a source partition, by SpaceSaving, and its number of rows.
+
+    Parameters:
+        key: the key columns.
+        capacity: how many keys are counted.
+        lists: whether the keys themselves are wanted, if they are few.
+    """
 
     key: tuple[str, ...]
     capacity: int = _COUNTERS
+    lists: bool = False
 
     def __call__(self, source: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from evenflow.sketches.space_saving import SpaceSaving
@@ -37,9 +48,12 @@ class Survey:
         sketch = SpaceSaving(self.capacity)
         state = sketch.start()
         rows = 0
+        distinct = KeyList() if self.lists else None
         for batch in batches:
             sketch.update(state, fingerprints_of(batch, self.key))
             rows += batch.num_rows
+            if distinct is not None and batch.num_rows:
+                distinct = distinct.with_keys(pa.Table.from_batches([batch]).select(list(self.key)))
         hot = sketch.hot(state, 0.0) if rows else None
         keys = np.zeros(0, np.uint64) if hot is None else hot.keys
         lower = np.zeros(0, np.int64) if hot is None else hot.lower
@@ -47,6 +61,7 @@ class Survey:
             pa.array(np.append(keys, np.uint64(0)).view(np.int64)),
             pa.array(np.append(lower, rows)),
             pa.array(np.arange(len(keys) + 1) == len(keys)),
+            pa.array([None] * len(keys) + [None if distinct is None else distinct.to_bytes()]),
         ]
         yield pa.record_batch(columns, schema=SURVEYED)
 
@@ -65,12 +80,29 @@ def hot_keys(surveyed: pa.Table) -> KeyCounts:
     )
 
 
-def plan_for(job: Job, plan: Plan, hot: KeyCounts) -> Plan:
-    """The plan, with a scheme and a routing table that fit how skewed the keys are."""
+def listed_keys(surveyed: pa.Table) -> pa.Table | None:
+    """All keys, in Spark's order of them; None if they are too many."""
+    total = surveyed.column("total").to_numpy(zero_copy_only=False)
+    lists = surveyed.column("listed").filter(pa.array(total)).to_pylist()
+    return KeyList.together(lists)
+
+
+def plan_for(job: Job, plan: Plan, hot: KeyCounts, listed: pa.Table | None = None) -> Plan:
+    """The plan, with a scheme and a routing table that fit how skewed the keys are.
+
+    Parameters:
+        hot: the most frequent keys.
+        listed: all keys in order, if they are few and their order matters.
+    """
     if job.scheme is None:
         choice = choose(job.work.mergeable, plan.partitions, hot)
         plan = plan.followed_by(scheme=choice.scheme, reason=choice.reason, hot=hot)
-    return with_table(job, plan, hot) if plan.scheme == TableRouting.name else plan
+    if plan.scheme != TableRouting.name:
+        return plan
+    planned = with_table(job, plan, hot)
+    if listed is None or job.replanning is not None:
+        return planned
+    return in_key_order(plan, planned, hot, listed, _limit(job))
 
 
 def with_table(job: Job, plan: Plan, hot: KeyCounts) -> Plan:
@@ -83,7 +115,7 @@ def with_table(job: Job, plan: Plan, hot: KeyCounts) -> Plan:
     keys = np.array(sorted(hot.counts), np.uint64)
     costs = np.array([hot.counts[key] for key in keys.tolist()], np.float64)
     home = Owners.of(plan)(keys)
-    limit = TableRouting().limit if job.scheme is None else job.scheme.limit  # type: ignore[attr-defined]
+    limit = _limit(job)
     policy = job.replanning or Replanning(planner="min-table")
     proposal = make_planner(policy.planner).plan(
         Statistics(keys, costs, costs, home, home),
@@ -94,3 +126,8 @@ def with_table(job: Job, plan: Plan, hot: KeyCounts) -> Plan:
     listed = f"{proposal.table_size()} hot keys in the routing table, by {policy.planner}"
     reason = f"{plan.reason}; {listed}" if plan.reason else listed
     return plan.followed_by(table=proposal.table(), reason=reason)
+
+
+def _limit(job: Job) -> int:
+    """The largest routing table."""
+    return int(getattr(job.scheme, "limit", TableRouting().limit))

@@ -13,21 +13,25 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from evenflow.engine.batch import Batch
+from evenflow.engine.due_keys import without_forgotten, write_due_keys
 from evenflow.engine.event_time import EventTimes, Watermarks
+from evenflow.engine.guarding import Guard
 from evenflow.engine.job import Job
 from evenflow.engine.key_costs import KeyCosts
 from evenflow.engine.layout import FINGERPRINT, Keys, stored
 from evenflow.engine.pieces import roomy
 from evenflow.engine.tally import Tally
 from evenflow.operators.grouping_rows import group_rows, keys_at
-from evenflow.state.compaction import compact
+from evenflow.state.compaction import compact, needed_epochs
 from evenflow.state.errors import explained
 from evenflow.state.expiry import Expiry, unexpired
 from evenflow.state.segments import (
     VERSION,
     Segment,
+    fingerprints_in,
     key_columns,
     numbers_of,
+    open_segment,
     write_segment,
 )
 from evenflow.state.state_reader import StateReader
@@ -55,6 +59,8 @@ class Task:
         self.tally = Tally()
         self.times = EventTimes(job.work.sources)
         self.costs = KeyCosts() if batch is not None and batch.count_keys else None
+        number, box = (None, None) if batch is None else (batch.number, batch.letters)
+        self.guard = Guard(job, number, partition, box)
 
     @property
     def watermarks(self) -> Watermarks:
@@ -72,21 +78,27 @@ class Task:
         if batch is None or not batch.segments or not len(keys):
             return None
         segments = batch.segments
-        if self.job.expires is not None:
-            ends = numbers_of(keys.columns.combine_chunks(), self.job.expires)
+        expires = self.job.expires
+        if expires is not None and expires in keys.columns.column_names:
+            ends = numbers_of(keys.columns.combine_chunks(), expires)
             segments = _expiring_within(segments, int(ends.min()), int(ends.max()))
             if not segments:
                 return None
         schema = roomy(self.job.state_schema())
-        names, as_kept = schema.names, [(stored(field.name), field.type) for field in schema]
+        names = schema.names
         owners = dict(batch.owners)
-        reader = StateReader(batch.storage, list(segments), owners, pa.schema(as_kept))
+        reader = StateReader(batch.storage, list(segments), owners, self._kept_schema())
         found, writer = reader.found(keys.fingerprints, keys.columns)
         states = found.select([stored(name) for name in names]).rename_columns(names)
         others = (writer >= 0) & (writer != self.partition)
         if others.any():
             self.tally.moved(states.filter(pa.array(others)))
         return states, writer >= 0
+
+    def _kept_schema(self) -> pa.Schema:
+        """The state columns as they are kept."""
+        schema = roomy(self.job.state_schema())
+        return pa.schema([(stored(field.name), field.type) for field in schema])
 
     def _arriving(self, new: pa.Table | None) -> pa.Table | None:
         """The stored rows of keys that move here with this batch, without those that it has replaced.
@@ -98,20 +110,38 @@ class Task:
         moving = np.array(batch.arriving, np.uint64)
         if len(moving):
             moving = moving[batch.owners[batch.epoch](moving) == self.partition]
+        staying = self._left_behind()
+        moving = np.union1d(moving, staying)
         if not len(moving) or not batch.segments:
             return None
-        rows = rows_of_fingerprints(batch.storage, batch.segments, batch.owners, moving)
+        kept = self._kept_schema()
+        rows = rows_of_fingerprints(batch.storage, batch.segments, batch.owners, moving, kept)
         if rows is None:
             return None
         if new is not None and new.num_rows:
             keys = key_columns(new.column_names)
             both = [new.select(keys), rows.select(keys).cast(new.select(keys).schema)]
-            _, first = group_rows(pa.concat_tables(both).columns)
-            rows = rows.take(pa.array(np.sort(first[first >= new.num_rows]) - new.num_rows))
+            number, _ = group_rows(pa.concat_tables(both).columns)
+            replaced = np.isin(number[new.num_rows :], number[: new.num_rows])
+            rows = rows.filter(pa.array(~replaced))
         if not rows.num_rows:
             return None
-        self.tally.moved(rows)
+        self.tally.moved(rows.filter(pa.array(~np.isin(fingerprints_in(rows), staying))))
         return self.versioned(rows.drop_columns([VERSION]))
+
+    def _left_behind(self) -> np.ndarray:
+        """The keys of this owner that only owners of the past would find in the retiring segment."""
+        batch = self.batch
+        assert batch is not None
+        if batch.retiring is None:
+            return np.zeros(0, np.uint64)
+        file, epochs = batch.retiring
+        (segment,) = (one for one in batch.segments if one.file == file)
+        prints: np.ndarray = np.unique(open_segment(batch.storage, segment).fingerprints())
+        prints = prints[batch.owners[batch.epoch](prints) == self.partition]
+        for epoch in set(segment.epochs) - set(epochs):
+            prints = prints[batch.owners[epoch](prints) != segment.owner]
+        return prints
 
     def versioned(self, states: pa.Table) -> pa.Table:
         """Rows of state, as this batch writes them."""
@@ -121,8 +151,12 @@ class Task:
 
     # --- what the task leaves behind -------------------------------------------------------------
 
-    def write_state(self, states: pa.Table | None) -> dict[str, Any]:
-        """Write the new rows of state and those that arrive; the segment, and what it replaces."""
+    def write_state(self, states: pa.Table | None, due: pa.Table | None = None) -> dict[str, Any]:
+        """Write the new rows of state and those that arrive; the segment, and what it replaces.
+
+        Parameters:
+            due: the keys that are to be looked at, by moment.
+        """
         batch, job = self.batch, self.job
         assert batch is not None
         began = time.perf_counter()
@@ -140,9 +174,21 @@ class Task:
             # Expired segments vanish with this batch, unread.
             own = list(unexpired(own, None if expiry is None else expiry.watermark))
             table, consumed = compact(batch.storage, own, rows, expiry, batch.owners_after())
-            epochs = batch.epochs_after(consumed)
-            segment = write_segment(batch.storage, table, self.partition, epochs, job.expires)
-            written = {"segment": segment.to_json(), "consumed": [old.file for old in consumed]}
+            if job.work.has_due_keys and len(consumed) == len(own):
+                table = without_forgotten(batch, table)
+            epochs = needed_epochs(
+                fingerprints_in(table),
+                self.partition,
+                batch.epochs_after(consumed),
+                batch.epoch,
+                batch.owners_after(),
+            )
+            written["consumed"] = [old.file for old in consumed]
+            if table.num_rows:
+                segment = write_segment(batch.storage, table, self.partition, epochs, job.expires)
+                written["segment"] = segment.to_json()
+        if job.work.has_due_keys:
+            written |= write_due_keys(job, batch, self.partition, due, arrived)
         return {**written, "write_seconds": time.perf_counter() - began}
 
     def write_costs(self, states: pa.Table | None) -> dict[str, Any] | None:
@@ -151,6 +197,18 @@ class Task:
             return None
         assert self.batch is not None
         return {"costs": self.costs.write(self.batch, self.partition, states)}
+
+    def write_letters(self, stage: str = "") -> dict[str, Any]:
+        """Write what was set aside; what the report says of it, nothing if there is nothing.
+
+        Parameters:
+            stage: tells the file from that of another stage's task with the same number.
+        """
+        letters = self.guard.letters
+        if letters is None or self.batch is None:
+            return {}
+        written = letters.write(self.batch.staged(f"{stage}{self.partition:05d}"))
+        return {} if written is None else {"letters": written}
 
     def write_output(self, tables: Iterable[pa.Table]) -> dict[str, Any] | None:
         """Write the output rows, table by table; the file, None if there are no rows."""
@@ -186,15 +244,17 @@ def chunks(batches: Iterator[pa.RecordBatch], most: int = CHUNK) -> Iterator[pa.
 
 
 def keys_of(
-    job: Job, table: pa.Table, schema: pa.Schema | None = None
+    job: Job, table: pa.Table, schema: pa.Schema | None = None, parts: bool = False
 ) -> tuple[pa.Table, np.ndarray, Keys]:
     """The job's rows of a routed table, the number of each row's key, and the distinct keys.
 
     Parameters:
         schema: of the rows, where it has other types than the job's.
+        parts: whether keys are split: the parts of one count as keys of their own.
     """
     rows = table.select(job.rows.names).cast(job.rows if schema is None else schema)
-    group, first = group_rows([rows.column(name) for name in job.key])
+    told_apart = [rows.column(name) for name in job.key]
+    group, first = group_rows([*told_apart, *([table.column(FINGERPRINT)] if parts else [])])
     # Rows whose states are neither handed on nor stored come without fingerprints.
     fingerprints = np.zeros(len(first), np.uint64)
     if FINGERPRINT in table.column_names:

@@ -8,29 +8,26 @@ that cannot merge is given its rows once per window.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from evenflow.engine.event_time_states import EventTimeStates
 from evenflow.engine.job import Job
-from evenflow.engine.keyed_states import Grouped, KeyedStates
+from evenflow.engine.keyed_states import Grouped
 from evenflow.engine.layout import FINGERPRINT, Keys
 from evenflow.engine.task import Task, keys_of
-from evenflow.engine.work import Result
-from evenflow.model import InputError
 from evenflow.operators import Rows
 from evenflow.operators.grouping_rows import group_rows
-from evenflow.operators.windows import APPEND, WINDOW, Window, times_of, window_column, window_type
+from evenflow.operators.windows import Window, times_of
 from evenflow.state.compaction import newest
 from evenflow.state.expiry import rows_expiring
 from evenflow.state.segments import VERSION, Segment, numbers_of
 
 
 @dataclass(frozen=True)
-class WindowedStates(KeyedStates):
+class WindowedStates(EventTimeStates):
     """An operator on the rows of each key and window.
 
     The stored key has one more column: a window's end, and in parts of states the beginning of a pane.
@@ -46,36 +43,11 @@ class WindowedStates(KeyedStates):
     window: Window
 
     @property
-    def expires(self) -> bool:  # type: ignore[override]
-        return True
-
-    @property
-    def delay(self) -> int:  # type: ignore[override]
-        return self.window.delay
-
-    @property
     def by_parts(self) -> bool:
         return self.operator.mergeable
 
-    def signature(self) -> dict[str, Any]:
-        return {**super().signature(), "window": self.window.signature()}
-
-    def columns(self) -> Sequence[str] | None:
-        wanted = super().columns()
-        return None if wanted is None else list(dict.fromkeys([*wanted, self.window.column]))
-
     def key_types(self) -> list[pa.DataType]:
         return [pa.int64()]
-
-    def output_schema(self, rows: pa.Schema) -> pa.Schema:
-        emitted = super().output_schema(rows)
-        if WINDOW in emitted.names:
-            raise InputError(
-                f"the output would have two columns {WINDOW!r}, and one of them is the window itself; "
-                "rename the other one"
-            )
-        kind = window_type(self.window.time_type(rows))
-        return pa.schema([pa.field(WINDOW, kind, nullable=False), *emitted])
 
     # --- rows ------------------------------------------------------------------------------------
 
@@ -91,7 +63,7 @@ class WindowedStates(KeyedStates):
         if task.watermarks.late is not None:
             open_ = ends > task.watermarks.late
             row, ends = row[open_], ends[open_]
-        return _by_moment(task.job, rows.take(pa.array(row)), key[row], keys, ends)
+        return _by_moment(task.job, rows.take(pa.array(row)), key[row], keys, ends, row)
 
     def _in_time(
         self, task: Task, chunk: pa.Table
@@ -124,25 +96,17 @@ class WindowedStates(KeyedStates):
         table = parts.take(pa.array(pane))
         table = table.set_column(table.column_names.index(name), name, pa.array(ends))
         single = self.window.pane == self.window.size
-        return table if single else self._merged(task.job, table)
+        return table if single else self._merged(task, table)
 
     # --- output ----------------------------------------------------------------------------------
 
-    def run(self, task: Task, batches: Iterator[pa.RecordBatch]) -> Result:
-        result = super().run(task, batches)
-        states = result.states
-        result.counts["windows"] = 0 if states is None else states.num_rows
-        if self.window.mode == APPEND and task.batch is not None:
-            closed = self._closed(task, states)
-            result.counts["closed_windows"] = 0 if closed is None else closed.num_rows
-            result.output = self.output(task, closed)
-        return result
+    def bounds(self, job: Job, table: pa.Table, parts: bool) -> tuple[np.ndarray, np.ndarray]:
+        moments = numbers_of(table.combine_chunks(), f"k{len(job.key)}")
+        if parts:  # the key of a part is where its pane begins
+            return moments, moments + self.window.pane
+        return moments - self.window.size, moments
 
-    def own_columns(self, job: Job, keys: Keys) -> list[pa.Array]:
-        ends = keys.columns.column(len(job.key)).combine_chunks().to_numpy()
-        return [window_column(ends, self.window.size, self.window.time_type(job.rows))]
-
-    def _closed(self, task: Task, states: pa.Table | None) -> pa.Table | None:
+    def closed(self, task: Task, states: pa.Table | None) -> pa.Table | None:
         """The final states of the task's windows that this batch closes; None if there are none.
 
         Keys that have moved here since are taken from their former owner's segments: of each window all
@@ -175,7 +139,12 @@ class WindowedStates(KeyedStates):
 
 
 def _by_moment(
-    job: Job, rows: pa.Table, key: np.ndarray, keys: Keys, moments: np.ndarray
+    job: Job,
+    rows: pa.Table,
+    key: np.ndarray,
+    keys: Keys,
+    moments: np.ndarray,
+    origin: np.ndarray | None = None,
 ) -> Grouped:
     """Rows by key and moment (a pane's beginning or a window's end), and these as stored keys."""
     if not len(key):
@@ -184,4 +153,4 @@ def _by_moment(
     own = keys.columns.take(pa.array(key[first]))
     columns = [*own.columns, pa.chunked_array([pa.array(moments[first])])]
     stored = Keys(keys.fingerprints[key[first]], pa.table(columns, names=job.key_schema().names))
-    return stored, Rows(rows, group, own)
+    return stored, Rows(rows, group, own, origin)

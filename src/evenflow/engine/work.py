@@ -9,7 +9,7 @@ the output (`OwnerTask`). What differs between plain keys, windows, joins and re
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -38,13 +38,15 @@ class Result:
         states: the new rows of state, with fingerprints and keys, without versions; None for none.
         output: the rows to put out, made while they are taken.
         keys: how many keys had rows.
-        counts: further numbers for the report, complete once `output` is used up.
+        due: keys by the moment when to look at them, as `state.due_keys` keeps them.
+        counts: further entries of the report, complete once `output` is used up.
     """
 
     states: pa.Table | None = None
     output: Iterable[pa.Table] = ()
     keys: int = 0
-    counts: dict[str, int] = field(default_factory=dict)
+    due: pa.Table | None = None
+    counts: dict[str, Any] = field(default_factory=dict)
 
 
 class Work(ABC):
@@ -55,9 +57,36 @@ class Work(ABC):
     """
 
     mergeable: bool  #: whether parts of a key's state can be merged, so that keys may be split
-    expires: bool = False  #: whether its first own key type says when a row of state expires
+    #: Whether its first own key column says when a row of state expires; where it has none, its first
+    #: state column.
+    expires: bool = False
+    #: Whether a batch that touches a key writes all that is kept of it: older rows do not count.
+    rewrites_keys: bool = False
     sources: int = 1  #: how many streams its rows come from, each with an event time of its own
+    side: str | None = None  #: the column that tells the two sides apart, of work that pairs rows
+    split_sides: tuple[bool, bool] = (False, False)  #: of which side a key's rows may be divided
     delay: int = 0  #: how long rows may be late, in microseconds of event time
+    sorted_by_key: bool = False  #: whether rows of a batch DataFrame should come sorted by key
+    in_key_order: bool = False  #: whether output is in the order of keys, where that costs nothing
+    puts_out_keys: bool = True  #: whether the key columns come before its output's own
+    #: Whether keys are looked at when their time has come, also without rows.
+    has_due_keys: bool = False
+    cannot_set_aside: str = "a row may have been paired before it fails"  #: if it sets none aside
+    #: Whether a stream that has no more rows ends with a batch that closes what event time has passed.
+    closes_without_rows: bool = False
+    added: tuple[str, ...] = ()  #: columns of the rows that are not the user's own
+    order: tuple[str, ...] | None = (
+        None  #: of all columns of the output; None: the key's come first
+    )
+
+    @property
+    def tracks_event_time(self) -> bool:
+        """Whether its rows move a watermark."""
+        return self.expires
+
+    def due_moments(self, batch: Batch) -> tuple[int, int]:
+        """The moments in milliseconds between which keys are due in a batch, both included."""
+        raise NotImplementedError(f"{self.describe()} has no keys that fall due")
 
     @abstractmethod
     def describe(self) -> str:
@@ -66,6 +95,16 @@ class Work(ABC):
     @abstractmethod
     def signature(self) -> dict[str, Any]:
         """What must stay the same when a query is started again from its checkpoint."""
+
+    def carries_over(self, stored: Mapping[str, Any]) -> bool:
+        """Whether it can go on with the state of a checkpoint that was made by an older version of it.
+
+        Raises an `InputError` that says what to do, if only its state stands in the way.
+
+        Parameters:
+            stored: what the checkpoint says of the work (`Job.identity`).
+        """
+        return False
 
     @abstractmethod
     def columns(self) -> Sequence[str] | None:
@@ -79,9 +118,17 @@ class Work(ABC):
     def state_schema(self, rows: pa.Schema) -> pa.Schema:
         """The state columns of a row of state."""
 
+    def part_schema(self, rows: pa.Schema) -> pa.Schema:
+        """The columns of a part of a state, on its way to the key's owner."""
+        return self.state_schema(rows)
+
     @abstractmethod
     def output_schema(self, rows: pa.Schema) -> pa.Schema:
         """The output columns after the key's."""
+
+    def letter_columns(self, rows: pa.Schema) -> pa.Schema | None:
+        """Further columns of rows that are set aside; None if it can set none aside."""
+        return None
 
     @abstractmethod
     def run(self, task: Task, batches: Iterator[pa.RecordBatch]) -> Result:
@@ -118,7 +165,10 @@ class SplitTask:
                 yield from piece.combine_chunks().to_batches()
         if self.batch is not None:
             keys = count_keys(self.job, table)
-            own = {"requests": {"writes": 1}} if self.batch.storage.concurrency > 1 else {}
+            own: dict[str, Any] = (
+                {"requests": {"writes": 1}} if self.batch.storage.concurrency > 1 else {}
+            )
+            own |= task.write_letters("rows")
             report = task.tally.report("work", partition, keys=keys, **task.times.report(), **own)
             name = self.batch.report_of(partition)
             with explained("write", self.batch.storage.where(name)), counting():
@@ -151,10 +201,11 @@ class OwnerTask:
             result = self.job.work.run(task, batches)
             writes: list[Callable[[], dict[str, Any] | None]] = [
                 partial(task.write_output, result.output),
-                partial(task.write_state, result.states),
+                partial(task.write_state, result.states, result.due),
                 partial(task.write_costs, result.states),
             ]
             output, written, costs = together(self.batch.storage, writes)
+            letters = task.write_letters()  # once all output is made, which may fail for keys, too
         report = task.tally.report(
             "state",
             partition,
@@ -164,6 +215,7 @@ class OwnerTask:
             **result.counts,
             **(written or {}),
             **(costs or {}),
+            **letters,
             **({} if self.split else task.times.report()),
             **({"requests": requests.to_dict()} if self.batch.storage.concurrency > 1 else {}),
         )

@@ -11,9 +11,9 @@ from functools import partial
 from typing import Any
 from uuid import uuid4
 
-from evenflow.model import InputError
 from evenflow.model.validation import check_whole
-from evenflow.state.errors import AlreadyCommitted, CheckpointError, explained, other_format
+from evenflow.state import errors
+from evenflow.state.errors import AlreadyCommitted, CheckpointError, explained
 from evenflow.state.lease import (
     SECONDS,
     Clock,
@@ -29,6 +29,7 @@ from evenflow.state.lease import (
 from evenflow.state.manifest import FORMAT, Manifest, seal, unseal
 from evenflow.state.records import (
     RECORDS,
+    TURNS,
     Place,
     Record,
     Takeover,
@@ -98,10 +99,7 @@ class Checkpoint:
         stored = _read_if_there(storage, IDENTITY)
         if stored is None:
             if identity is None:
-                raise InputError(
-                    f"{_location(storage)} is not a checkpoint of evenflow: {where} is missing; give "
-                    "the location that the query was started with"
-                )
+                raise errors.no_checkpoint(where)
             _begin(storage, identity)
             with explained("read", where):
                 stored = storage.read(IDENTITY)
@@ -142,7 +140,7 @@ class Checkpoint:
         seconds: float = SECONDS,
         clock: Clock = time.monotonic,
         sleep: Callable[[float], object] = time.sleep,
-        wall_clock: Clock = time.time,
+        holder: Callable[[], Mapping[str, Any]] = new_holder,
     ) -> Lease:
         """Become the driver that commits, until the lease is released or lost.
 
@@ -155,7 +153,8 @@ class Checkpoint:
 
         Parameters:
             seconds: how long this driver must not be heard of for another to take over.
-            clock, sleep, wall_clock: of this machine.
+            clock, sleep: of this machine.
+            holder: describes this process to others, with a companion that outlives it for a moment.
         """
         place, fence = Place(0), 0
         found = self._find_newest()
@@ -164,7 +163,7 @@ class Checkpoint:
             said = asdict(found[1]) if isinstance(found[1], Takeover) else None
             changed = lambda: self._find_newest() != found  # noqa: E731
             wait_until_free(self.storage, fence, said, changed, clock, sleep)
-        takeover = Takeover(fence + 1, new_holder(wall_clock), new_token(), seconds)
+        takeover = Takeover(fence + 1, holder(), new_token(), seconds)
         lease = Lease(self.storage, takeover, self._newest_fence, clock)
         try:
             with explained("write", self.storage.where(place.name)):
@@ -176,7 +175,7 @@ class Checkpoint:
             with explained("write", self.storage.where(lease_name(lease.fence))):
                 lease.beat()
             with explained("delete", self.storage.where(RECORDS)):
-                self.storage.delete(*(p.name for p in there[:-1] if p.batch == place.batch))
+                self.storage.delete(*(p.name for p in there[:-TURNS] if p.batch == place.batch))
         except BaseException:
             lease.abandon()
             raise
@@ -217,11 +216,13 @@ class Checkpoint:
         return {r.batch: r for r in records if isinstance(r, Manifest)}
 
     def last(self) -> Manifest | None:
-        """The manifest committed last; None before the first."""
+        """The manifest committed last; None before the first; `LostLease` if it is another driver's."""
         if self._newest is not None and isinstance(self._newest[1], Manifest):
             return self._newest[1]
         for place in reversed(self.places()):
             record = self.record(place)
+            if self._fence is not None and record.fence > self._fence:
+                raise lost(self.storage)
             if isinstance(record, Manifest):
                 return record
         return None
@@ -280,17 +281,16 @@ class Checkpoint:
             raise lost(self.storage)
         committed = place.batch if isinstance(record, Manifest) else place.batch - 1
         if manifest.batch > committed:
+            # Whoever skips a batch goes on from what another driver has committed.
+            if manifest.batch > committed + 1 and self._newest_fence() > manifest.fence:
+                raise lost(self.storage)
             return Place(manifest.batch, place.turn + 1 if place.batch == manifest.batch else 0)
-        if manifest.batch < committed:
-            raise AlreadyCommitted(
-                f"batch {manifest.batch} was committed to {self.location} long ago: batch "
-                f"{committed} is; is an older query still running on this checkpoint?"
-            )
-        if content_of_record(self.manifest(committed)) == content_of_record(manifest):
+        there = self.manifest(committed) if manifest.batch == committed else None
+        if there is not None and content_of_record(there) == content_of_record(manifest):
             return None
         raise AlreadyCommitted(
-            f"batch {manifest.batch} is already committed to {self.location} with another content; is "
-            "a second query running on this checkpoint?"
+            f"batch {manifest.batch} is already committed to {self.location}, with another content or "
+            f"long ago (batch {committed} is the last); is a second query running on this checkpoint?"
         )
 
     def places(self) -> list[Place]:
@@ -305,7 +305,7 @@ class Checkpoint:
         """The record at a place; `DamagedState` if it is not what was written."""
         if place not in self._known:
             where = self.storage.where(place.name)
-            self._known[place] = record_in(content_of(self.storage, place.name), where)
+            self._known[place] = record_in(content_of(self.storage, place.name), place, where)
         return self._known[place]
 
     def _find_newest(self) -> tuple[Place, Record] | None:
@@ -322,13 +322,13 @@ class Checkpoint:
         kept = counting(found)
         if kept and isinstance(self.record(kept[-1]), Takeover):
             keep += 1  # its batch is not committed yet
-        kept = kept[-keep:]
-        dropped = [place for place in found if place not in kept]
+        batches = {place.batch for place in kept[-keep:]}
+        dropped = [place for place in found if place.batch not in batches]
         for place in dropped:  # oldest first, so that what is kept has no holes after a crash
             with explained("delete", self.storage.where(place.name)):
                 self.storage.delete(place.name)
             self._known.pop(place, None)
-        return sorted({place.batch for place in dropped} - {place.batch for place in kept})
+        return sorted({place.batch for place in dropped})
 
     def collect_garbage(self, grace: float = 0.0, clock: Clock = time.monotonic) -> list[str]:
         """Delete the segments that no kept manifest names; returns the names deleted.
@@ -345,7 +345,7 @@ class Checkpoint:
         manifests = self.manifests()
         if not manifests:
             return []
-        latest, named = max(manifests), {s.name for m in manifests.values() for s in m.segments}
+        latest, named = max(manifests), {s.name for m in manifests.values() for s in m.named()}
         with explained("clean up", self.storage.where()):
             found = {
                 *self.storage.list(SEGMENTS),
@@ -383,7 +383,7 @@ def _location(storage: Storage) -> str:
 def _begin(storage: Storage, identity: Mapping[str, Any]) -> None:
     with explained("create", storage.where()):
         if storage.list("metrics.jsonl"):
-            raise other_format(_location(storage), 1, FORMAT)
+            raise errors.other_format(_location(storage), 1, FORMAT)
         if storage.list(RECORDS):
             raise CheckpointError(
                 f"{storage.where()} holds committed batches, but its {IDENTITY} is missing; restore "
@@ -394,6 +394,5 @@ def _begin(storage: Storage, identity: Mapping[str, Any]) -> None:
 
 
 def _shown(identity: Mapping[str, Any], name: str) -> str:
-    if name not in identity:
-        return "nothing"
-    return json.dumps(identity[name], ensure_ascii=False, sort_keys=True)
+    found = json.dumps(identity.get(name), ensure_ascii=False, sort_keys=True)
+    return found if name in identity else "nothing"

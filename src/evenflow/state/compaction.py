@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 
 import numpy as np
 import pyarrow as pa
 
+from evenflow.state.container import U64
+from evenflow.state.evolution import evolved
 from evenflow.state.expiry import Expiry
-from evenflow.state.key_values import first_of_each
+from evenflow.state.key_values import newest_of_each
 from evenflow.state.segments import (
     VERSION,
     OwnerFunction,
@@ -60,7 +62,7 @@ def compact(
 
     tables = [checked(new_table)]
     tables += together(storage, [partial(kept, segment) for segment in consumed])
-    tables = [table.cast(tables[0].schema) for table in tables]
+    tables = [evolved(table, tables[0].schema) for table in tables]
     return (newest(pa.concat_tables(tables)) if consumed else tables[0]), consumed
 
 
@@ -75,8 +77,42 @@ def _kept(
     return table if kept.all() else table.filter(pa.array(kept))
 
 
+def needed_epochs(
+    prints: U64, owner: int, epochs: Iterable[int], now: int, owners: Mapping[int, OwnerFunction]
+) -> tuple[int, ...]:
+    """The epochs without which one of these rows could not be found in a segment of this owner.
+
+    The one that holds now; and of the others, from the newest on, those in which the owner was given a
+    row that none of the newer ones gives it. Otherwise a segment would name every epoch that there ever
+    was, and with it the manifest.
+
+    Parameters:
+        prints: the fingerprints of its rows.
+        owner: whose segment it is.
+        epochs: of which it may be.
+        now: the epoch that holds.
+        owners: epoch → function from fingerprints to owners.
+
+    Example:
+        >>> import numpy as np
+        >>> owners = {e: lambda prints, e=e: prints.astype(int) % 4 - e for e in range(3)}
+        >>> needed_epochs(np.array([1, 2], np.uint64), 0, (0, 1, 2), 2, owners)
+        (1, 2)
+    """
+    needed, left = [now], prints[owners[now](prints) != owner]
+    for epoch in sorted(set(epochs) - {now}, reverse=True):
+        if not len(left):
+            break
+        given = owners[epoch](left) == owner
+        if given.any():
+            needed.append(epoch)
+            left = left[~given]
+    return tuple(sorted(needed))
+
+
 def newest(table: pa.Table) -> pa.Table:
-    """Of each key the row of the highest version, sorted by fingerprint.
+    """Of each key the rows of the highest version, sorted by fingerprint: one row, where a key has no
+    more than one per version.
 
     Example:
         >>> rows = {"__fingerprint": [7, 7], "__version": [4, 5], "k0": ["a", "a"], "hits": [1, 2]}
@@ -96,5 +132,5 @@ def newest(table: pa.Table) -> pa.Table:
     order[shared] = among
     keys = table.select(key_columns(table.column_names)).take(pa.array(among))
     stays = np.ones(len(order), bool)
-    stays[shared] = first_of_each(fingerprints[among], keys)
+    stays[shared] = newest_of_each(fingerprints[among], versions[among], keys)
     return table.take(pa.array(order[stays]))

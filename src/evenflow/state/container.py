@@ -202,6 +202,15 @@ class Container:
         _, rows, step, row_offset, schema_offset, index_offset, own, _, _ = _TRAILER.unpack(trailer)
         if trailer != _trailer((rows, step, row_offset, schema_offset, index_offset), own):
             raise damaged(self.where, "its trailer does not match its checksum")
+        body = size - _TRAILER.size
+        if not len(HEADER) <= row_offset <= schema_offset <= index_offset <= body:
+            raise damaged(self.where, "its parts are not in order")
+        if (
+            not 0 < step <= max(size, _MOST_ROWS)
+            or rows > size
+            or index_offset + 24 * -(-rows // step) != body
+        ):
+            raise damaged(self.where, "its index does not fit its rows")
         if schema_offset >= start:
             content = content[schema_offset - start : end]
         else:
@@ -212,11 +221,19 @@ class Container:
         if checksum is not None and self.checksum != checksum:
             raise damaged(self.where, "it is another segment than the one that was committed")
         self.rows, self._step, self.blocks = rows, step, -(-rows // step)
-        self.schema = pa.ipc.read_schema(pa.py_buffer(content))
+        try:
+            self.schema = pa.ipc.read_schema(pa.py_buffer(content))
+        except (pa.ArrowException, OSError) as error:
+            raise damaged(self.where, f"its schema cannot be read ({error})") from None
         self._index = _Index.from_bytes(content, index_offset - schema_offset, self.blocks)
         starts = len(HEADER) + 8 * step * np.arange(self.blocks)
         self._fingerprint_bounds = np.append(starts, row_offset)
-        self._row_bounds = np.insert(self._index.ends.astype(np.int64), 0, row_offset)
+        if (np.diff(self._fingerprint_bounds) < 0).any() or row_offset < len(HEADER) + 8 * rows:
+            raise damaged(self.where, "its fingerprints do not fit its rows")
+        ends = np.insert(self._index.ends, 0, row_offset)
+        if (ends[1:] < ends[:-1]).any() or ends[-1] > schema_offset:
+            raise damaged(self.where, "its blocks are not in order")
+        self._row_bounds = ends.astype(np.int64)
 
     def _trusted(self, read: Callable[[], T]) -> T:
         """What `read` returns; where a cache gave it something damaged, what the store gives it."""
@@ -281,7 +298,13 @@ class Container:
         bounds, checksums = self._row_bounds, self._index.row_checksums
         contents = self._trusted(lambda: list(self._checked(blocks, bounds, checksums, "rows")))
         read = pa.ipc.read_record_batch
-        batches = [read(pa.py_buffer(content), self.schema) for content in contents]
+        try:
+            batches = [read(pa.py_buffer(content), self.schema) for content in contents]
+        except (pa.ArrowException, OSError) as error:
+            raise damaged(self.where, f"its rows cannot be read ({error})") from None
+        lengths = np.minimum(self._step, self.rows - blocks * self._step).tolist()
+        if [batch.num_rows for batch in batches] != lengths:
+            raise damaged(self.where, "its blocks have other rows than its footer says")
         return pa.Table.from_batches(batches, self.schema).combine_chunks()
 
     # --- reading ---------------------------------------------------------------------------------
@@ -306,6 +329,18 @@ class Container:
         place = np.repeat(left, counts) + ramp
         row = blocks[place // self._step] * self._step + place % self._step
         return Hits(np.repeat(query, counts), row)
+
+    def between(self, low: int, high: int) -> tuple[U64, pa.Table]:
+        """Fingerprints from `low` to `high`, both included, and their rows. Reads the blocks in which
+        these lie, and no others."""
+        bounds = np.array([low, high], np.uint64)
+        first = max(int(np.searchsorted(self._index.first, bounds[0], "left")) - 1, 0)
+        last = int(np.searchsorted(self._index.first, bounds[1], "right"))
+        stored = self._fingerprints_of(np.arange(first, last))
+        start = int(np.searchsorted(stored, bounds[0], "left"))
+        stop = int(np.searchsorted(stored, bounds[1], "right"))
+        rows = np.arange(start, stop) + first * self._step
+        return stored[start:stop], self.take(rows)
 
     def take(self, rows: I64) -> pa.Table:
         """The rows of these numbers, in this order."""

@@ -82,6 +82,19 @@ def explained(doing: str, where: object) -> Iterator[None]:
         ) from error
 
 
+def no_checkpoint(missing: str) -> InputError:
+    """The error for a location that is not a checkpoint's.
+
+    Parameters:
+        missing: the address of the file that every checkpoint has, in a folder of its location.
+    """
+    location = missing.rpartition("/")[0].rpartition("/")[0]
+    return InputError(
+        f"{location} is not a checkpoint of evenflow: {missing} is missing; give the location that the "
+        "query was started with"
+    )
+
+
 def damaged(where: str, what: str) -> DamagedState:
     """The error for a file whose content is wrong."""
     return DamagedState(

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from evenflow.model import shapes
 from evenflow.model.plan import Plan
 from evenflow.state.checkpoint import content_of
-from evenflow.state.errors import explained
+from evenflow.state.errors import damaged, explained
 from evenflow.state.manifest import seal, unseal
 from evenflow.storage import Storage
 
@@ -87,4 +88,9 @@ def requested_partitions(storage: Storage, started_with: int) -> int:
         except FileNotFoundError:
             return started_with
     request = unseal(content, storage.where(PARTITIONS))
+    if wrong := _REQUEST(request, "it"):
+        raise damaged(storage.where(PARTITIONS), wrong)
     return int(request["partitions"]) if request["instead_of"] == started_with else started_with
+
+
+_REQUEST = shapes.fields({"partitions": shapes.whole(1, 2**31 - 1), "instead_of": shapes.whole(1)})

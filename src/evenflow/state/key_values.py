@@ -61,27 +61,27 @@ def matched(a: pa.Table, b: pa.Table) -> tuple[I64, I64]:
     return there, found[there]
 
 
-def first_of_each(fingerprints: npt.NDArray[np.uint64], keys: pa.Table) -> Booleans:
-    """Which rows are the first of their key; rows of one fingerprint stand together.
+def newest_of_each(fingerprints: npt.NDArray[np.uint64], versions: I64, keys: pa.Table) -> Booleans:
+    """Which rows have the version of the first of their key; rows of one fingerprint stand together.
 
     A round settles one key of every fingerprint. Mostly one round is all; where a fingerprint has
     many keys, as the windows of a key have, the rest is settled at once.
     """
-    first = np.zeros(len(fingerprints), bool)
+    stays = np.zeros(len(fingerprints), bool)
     left = np.arange(len(fingerprints))
     for _ in range(2):
         if not len(left):
-            return first
+            return stays
         begins = np.append(True, fingerprints[left][1:] != fingerprints[left][:-1])
         leader = left[begins][np.cumsum(begins) - 1]
-        first[left[begins]] = True
         same = equal_keys(keys.take(pa.array(left)), keys.take(pa.array(leader)))
+        stays[left[same & (versions[left] == versions[leader])]] = True
         left = left[~same]
     if len(left):
         rest = keys.take(pa.array(left))
-        _, firsts = group_rows([pa.array(fingerprints[left]), *rest.columns])
-        first[left[firsts]] = True
-    return first
+        number, firsts = group_rows([pa.array(fingerprints[left]), *rest.columns])
+        stays[left[versions[left[firsts]][number] == versions[left]]] = True
+    return stays
 
 
 def _one_chunk(column: pa.ChunkedArray) -> pa.Array:

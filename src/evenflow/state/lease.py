@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -18,15 +19,18 @@ from dataclasses import asdict
 from typing import Any, Self
 from uuid import uuid4
 
-from evenflow.model import InputError
+from evenflow.model import InputError, shapes
 from evenflow.model.processes import alive, identity, stopped
 from evenflow.state.errors import CheckpointError, LostLease, explained
-from evenflow.state.records import Takeover
+from evenflow.state.records import MOST_SECONDS, Takeover
 from evenflow.storage import Storage
 
 LEASES = "lease/"
 SECONDS = 30.0  #: that a driver must not be heard of before another takes over
 _BEATS = 6  # in that time
+_COMPANION = "companion"  # of a holder: a process that works for it
+_POLL = 0.1  # seconds
+_NAME = re.compile(r"lease/[0-9]{10,}\.json")
 _LOG = logging.getLogger("evenflow.query")
 
 Clock = Callable[[], float]
@@ -148,10 +152,31 @@ def old_leases(storage: Storage, fence: int) -> list[str]:
     return [name for name in storage.list(LEASES) if name < lease_name(fence)]
 
 
-def new_holder(wall_clock: Clock = time.time) -> dict[str, Any]:
-    """This process, as others see it."""
+def newest_lease(storage: Storage) -> dict[str, Any] | None:
+    """What the driver that came last says of itself; None if no driver has begun."""
+    with explained("list", storage.where(LEASES)):
+        names = storage.list(LEASES)
+    fences = [int(name[len(LEASES) : -len(".json")]) for name in names if _NAME.fullmatch(name)]
+    return _read(storage, max(fences)) if fences else None
+
+
+def driver_state(lease: Mapping[str, Any]) -> str:
+    """What its lease says of a driver: "stopped", "running", "ended" without a word, or "unknown",
+    which is a driver on another machine: it runs as long as its lease changes."""
+    if lease.get("released"):
+        return "stopped"
+    if _has_ended(lease):
+        return "ended"
+    return "running" if _is_at_work(lease) else "unknown"
+
+
+def new_holder(
+    wall_clock: Clock = time.time, companion: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """This process, as others see it, and another one that works for it."""
     since = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(wall_clock()))
-    return {**identity(), "since": since}
+    also = {} if companion is None else {_COMPANION: dict(companion)}
+    return {**identity(), "since": since, **also}
 
 
 def new_token() -> str:
@@ -180,7 +205,10 @@ def wait_until_free(
         return  # whoever committed had no lease
     first = _read(storage, fence)
     lease = first or takeover or {}
-    if lease.get("released") or _has_ended(lease):
+    if lease.get("released"):
+        return
+    if _has_ended(lease):
+        _wait_for_companion(lease, clock, sleep)
         return
     if _is_at_work(lease):
         raise in_use(storage, lease)
@@ -235,6 +263,27 @@ def _has_ended(lease: Mapping[str, Any]) -> bool:
     return mine is None or not mine.in_use()
 
 
+def _wait_for_companion(
+    lease: Mapping[str, Any], clock: Clock, sleep: Callable[[float], object]
+) -> None:
+    """Wait, at most for the lease's time, until what a killed driver has left running has ended."""
+    holder = lease.get("holder", {})
+    left = holder.get(_COMPANION)
+    if not left or alive(holder) is not False:
+        return  # unknown; or in this process, with which it goes on
+    began, seconds = clock(), float(lease.get("seconds", SECONDS))
+    while alive(left):
+        if clock() - began >= seconds:
+            _LOG.warning(
+                "process %s of the driver before this one still runs, after %g s; if it still works on "
+                "the checkpoint, Spark will stop one of the two",
+                left["pid"],
+                seconds,
+            )
+            return
+        sleep(_POLL)
+
+
 def _is_at_work(lease: Mapping[str, Any]) -> bool:
     """Whether this machine knows that the holder runs; one that was stopped may be taken over."""
     holder = lease.get("holder", {})
@@ -246,9 +295,19 @@ def _read(storage: Storage, fence: int) -> dict[str, Any] | None:
     with explained("read", storage.where(name)):
         try:
             found = json.loads(storage.read(name))
-        except (FileNotFoundError, ValueError):
+        except (FileNotFoundError, ValueError, RecursionError):
             return None
-    return found if isinstance(found, dict) else None
+    return found if _SHAPE(found, "it") is None else None
+
+
+_SHAPE = shapes.fields(
+    {},
+    {
+        "holder": shapes.mapping(shapes.anything),
+        "seconds": shapes.number(0, MOST_SECONDS),
+        "token": shapes.text,
+    },
+)
 
 
 def _location(storage: Storage) -> str:

@@ -16,8 +16,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from evenflow.state.checkpoint import FOLDER
-from evenflow.state.errors import explained, other_format
+from evenflow.state.checkpoint import FOLDER, IDENTITY
+from evenflow.state.errors import explained, no_checkpoint, other_format
 from evenflow.state.manifest import FORMAT
 from evenflow.storage import Storage, storage_at
 
@@ -47,7 +47,7 @@ def compact_metrics(storage: Storage) -> None:
     most log₂ n + n / 1024 + 2 objects, and a line is written again O(log n) times.
     """
     with explained("compact", storage.where(METRICS)):
-        found = _objects(storage)
+        found = metrics_objects(storage)
         if not found:
             return
         oldest = max(one.last for one in found) - KEPT + 1
@@ -70,6 +70,8 @@ def compact_metrics(storage: Storage) -> None:
 def read_metrics(checkpoint: str | os.PathLike[str] | Storage) -> list[dict[str, Any]]:
     """The metrics of the newest batches of a query, at most 10 000, oldest first.
 
+    Before the first batch there are none. A location that is not a checkpoint's is refused.
+
     Parameters:
         checkpoint: the checkpoint location that the user named, or the checkpoint's storage.
     """
@@ -79,7 +81,7 @@ def read_metrics(checkpoint: str | os.PathLike[str] | Storage) -> list[dict[str,
         storage = checkpoint
     with explained("read", storage.where(METRICS)):
         for left in reversed(range(_TRIES)):
-            found = _objects(storage)
+            found = metrics_objects(storage)
             try:
                 rows = _rows(storage, found)
                 break
@@ -88,10 +90,12 @@ def read_metrics(checkpoint: str | os.PathLike[str] | Storage) -> list[dict[str,
                     raise
         if not found and storage.list("metrics.jsonl"):
             raise other_format(storage.where(), 1, FORMAT)
+        if not found and not storage.list(IDENTITY):
+            raise no_checkpoint(storage.where(IDENTITY))
     return [rows[batch] for batch in sorted(rows)[-KEPT:]]
 
 
-class _Object(NamedTuple):
+class MetricsObject(NamedTuple):
     """An object of metrics, of the batches from `first` to `last`."""
 
     name: str
@@ -104,7 +108,7 @@ class _Object(NamedTuple):
         return self.last - self.first + 1
 
 
-def _objects(storage: Storage) -> list[_Object]:
+def metrics_objects(storage: Storage) -> list[MetricsObject]:
     """All objects, in such an order that of two that have a batch the newer one comes later.
 
     An interrupted compaction leaves objects beside the one that they were joined to, which reaches
@@ -114,26 +118,28 @@ def _objects(storage: Storage) -> list[_Object]:
     for name in storage.list(METRICS):
         if match := _NAME.fullmatch(name):
             first, last = int(match[1]), int(match[2] or match[1])
-            found.append(_Object(name, first, last, single=match[2] is None))
+            found.append(MetricsObject(name, first, last, single=match[2] is None))
     return sorted(found, key=lambda one: (one.single, one.last, -one.first))
 
 
-def _rows(storage: Storage, objects: list[_Object]) -> dict[int, dict[str, Any]]:
+def _rows(storage: Storage, objects: list[MetricsObject]) -> dict[int, dict[str, Any]]:
     """Batch → its metrics, by the last object that has it."""
-    return {row["batch"]: row for one in objects for row in _lines(storage.read(one.name))}
+    return {row["batch"]: row for one in objects for row in metrics_in(storage.read(one.name))}
 
 
-def _lines(content: bytes) -> Iterator[dict[str, Any]]:
+def metrics_in(content: bytes) -> Iterator[dict[str, Any]]:
+    """The metrics in an object's lines; what is not metrics is left out."""
     for line in content.splitlines():
         try:
             row = json.loads(line)
-            row["batch"] + 0
-        except (ValueError, KeyError, TypeError):
+            if type(row["batch"]) is not int:
+                continue
+        except (ValueError, KeyError, TypeError, RecursionError):
             continue  # not ours: metrics are worth less than a query that goes on
         yield row
 
 
-def _join(storage: Storage, objects: list[_Object], oldest: int) -> None:
+def _join(storage: Storage, objects: list[MetricsObject], oldest: int) -> None:
     rows = _rows(storage, objects)
     lines = [json.dumps(rows[batch]).encode() + b"\n" for batch in sorted(rows) if batch >= oldest]
     first, last = min(one.first for one in objects), max(one.last for one in objects)

@@ -5,16 +5,18 @@ A record is the manifest of a batch, or the takeover by which a driver begins. R
 by the next turn of the same one. So all who want to add a record want the same name, and
 create-if-absent gives it to one of them: a driver that was taken over finds the place of its next
 commit occupied. Of the records of one batch, that of the highest turn counts: a takeover makes those
-before it void, which are cleared.
+before it void. They go with their batch, or when there are too many of them.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any, NamedTuple
 
+from evenflow.model import shapes
+from evenflow.state.errors import damaged
 from evenflow.state.manifest import FORMAT, Manifest, dump, manifest_of, seal, unseal
 from evenflow.state.segments import batch_of
 from evenflow.storage import Storage
@@ -22,6 +24,10 @@ from evenflow.storage import Storage
 RECORDS = "manifests/"  #: of the checkpoint's storage
 _NAME = re.compile(r"manifests/(\d{10,})-(\d{4,})\.json(\..*)?")
 _TAKEOVER = "takeover"
+#: Takeovers of one batch that stay. A driver that was stopped wants the place of the takeover after its
+#: own record; if that is free, only its clock tells it to look, and a paused machine's stands still.
+TURNS = 16
+MOST_SECONDS = 7 * 86_400.0  #: of a lease
 
 
 class Place(NamedTuple):
@@ -59,6 +65,14 @@ class Takeover:
 
 
 Record = Manifest | Takeover
+_SHAPE = shapes.fields(
+    {"fence": shapes.whole(0)},
+    {
+        "holder": shapes.mapping(shapes.anything),
+        "token": shapes.text,
+        "seconds": shapes.number(0, MOST_SECONDS),
+    },
+)
 
 
 def content_of_record(record: Record) -> bytes:
@@ -68,12 +82,26 @@ def content_of_record(record: Record) -> bytes:
     return seal({"format": FORMAT, _TAKEOVER: asdict(record)})
 
 
-def record_in(content: bytes, where: str) -> Record:
-    """The record in an object's content; `DamagedState` if a single bit of it has changed."""
+def record_in(content: bytes, place: Place, where: str) -> Record:
+    """The record in an object's content; `DamagedState` if a single bit of it has changed, or if it is
+    the manifest of another batch.
+
+    Parameters:
+        place: where it is in the sequence.
+        where: its address, for messages.
+    """
     body = unseal(content, where)
     if _TAKEOVER in body:
-        return Takeover(**body[_TAKEOVER])
-    return manifest_of(body, where)
+        taken = body[_TAKEOVER]
+        wrong = _SHAPE(taken, _TAKEOVER)
+        if wrong or set(taken) - {one.name for one in fields(Takeover)}:
+            raise damaged(where, wrong or f"{_TAKEOVER} has unknown fields")
+        return Takeover(**taken)
+    manifest = manifest_of(body, where)
+    if manifest.batch != place.batch:
+        wrong = f"it is the manifest of batch {manifest.batch}, not of batch {place.batch}"
+        raise damaged(where, wrong)
+    return manifest
 
 
 def place_after(place: Place, record: Record) -> Place:

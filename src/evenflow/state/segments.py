@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 from uuid import uuid4
 
@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from evenflow.model import InputError
+from evenflow.model import InputError, shapes
 from evenflow.state.container import I64, U64, Container, Encoded
 from evenflow.state.errors import explained
 from evenflow.storage import Storage
@@ -65,10 +65,35 @@ class Segment:
 
     @classmethod
     def from_json(cls, description: Mapping[str, Any]) -> Segment:
+        unknown = set(description) - {one.name for one in fields(cls)}
+        wrong = SEGMENT_SHAPE(description, "it") or (
+            f"{min(unknown)} is unknown" if unknown else None
+        )
+        if wrong or len(description.get("expires", (0, 0))) != 2:
+            raise InputError(
+                f"this is not a segment: {wrong or 'it expires neither once nor never'}; read this "
+                "checkpoint with the version of evenflow that wrote it"
+            )
         lists = {
             name: tuple(description[name]) for name in ("epochs", "expires") if name in description
         }
         return cls(**{**description, **lists})
+
+
+_COUNT = shapes.whole(0)
+SEGMENT_SHAPE = shapes.fields(
+    {
+        "file": shapes.text,
+        "owner": _COUNT,
+        "epochs": shapes.a_list(_COUNT),
+        "rows": _COUNT,
+        "bytes": _COUNT,
+        "checksum": _COUNT,
+        "lowest_batch": _COUNT,
+        "highest_batch": _COUNT,
+    },
+    {"expires": shapes.a_list(shapes.whole()), "footer": _COUNT},
+)  #: of `Segment.to_json`
 
 
 def batch_of(name: str) -> int | None:
@@ -94,6 +119,20 @@ def key_columns(names: Sequence[str]) -> list[str]:
     while len(keys) < len(columns) and columns[len(keys)] == f"k{len(keys)}":
         keys.append(columns[len(keys)])
     return keys
+
+
+def own_key_columns(names: Sequence[str]) -> list[str]:
+    """The columns w0, w1, … that tell the rows of one key and version apart, where it has several.
+
+    Example:
+        >>> own_key_columns(["__fingerprint", "__version", "k0", "w0", "w1", "s_hits"])
+        ['w0', 'w1']
+    """
+    left = state_columns(names)
+    own: list[str] = []
+    while len(own) < len(left) and left[len(own)] == f"w{len(own)}":
+        own.append(left[len(own)])
+    return own
 
 
 def state_columns(names: Sequence[str]) -> list[str]:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
 from evenflow.model import InputError
+
+PROGRESS = "spark"  #: the folder of Spark's own log in a checkpoint location, beside ours
 
 _REMEDY = (
     "restore the whole checkpoint location, with the folder `spark` in it, from one backup, or start "
@@ -22,7 +25,7 @@ class Source:
     last entries in a crash, gives old numbers to new rows.
 
     Parameters:
-        query: whose log it is; another one after the log was begun again.
+        query: whose log it is; another one after the log was begun again. Empty if it is not kept.
         offsets: the log's entry for the batch.
 
     Example:
@@ -34,6 +37,18 @@ class Source:
     query: str = ""
     offsets: str = ""
 
+    @property
+    def moment(self) -> int | None:
+        """When the batch began, in milliseconds since 1970; None where the log does not say.
+
+        Spark writes it down with the offsets, so a batch that is run again has the same.
+
+        Example:
+            >>> Source("q", 'v1\\n{"batchTimestampMs":1700000000000}\\n{}').moment
+            1700000000000
+        """
+        return moment_in(self.offsets)
+
     def origin(self, batch: int) -> str:
         """A digest that only a rerun of this very batch has; empty where the source has no log."""
         if not self.query:
@@ -43,7 +58,17 @@ class Source:
 
     def to_json(self) -> dict[str, str]:
         """Plain values; nothing where the source has no log."""
-        return asdict(self) if self.query else {}
+        return asdict(self) if self.query or self.offsets else {}
+
+
+def moment_in(offsets: str) -> int | None:
+    """When a batch began, by its log's entry."""
+    lines = offsets.splitlines()
+    try:
+        found = json.loads(lines[1])["batchTimestampMs"] if len(lines) > 1 else None
+    except (ValueError, KeyError, TypeError):
+        return None
+    return found if type(found) is int else None
 
 
 def check_same_rows(

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from evenflow.model import InputError
 from evenflow.state.container import I64, U64, Container
+from evenflow.state.evolution import evolved
 from evenflow.state.key_values import Booleans, equal_keys, matched
 from evenflow.state.segments import (
     VERSION,
@@ -128,7 +129,7 @@ class _Answers:
 
     def table(self, schema: pa.Schema) -> tuple[pa.Table, Booleans]:
         found = self._place >= 0
-        rows = pa.concat_tables([schema.empty_table(), *(t.cast(schema) for t in self._found)])
+        rows = pa.concat_tables([schema.empty_table(), *(evolved(t, schema) for t in self._found)])
         return rows.combine_chunks().take(pa.array(self._place, mask=~found)), found
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -13,20 +15,35 @@ import pyarrow as pa
 
 from evenflow.model import InputError
 from evenflow.model.owners import Owners
+from evenflow.operators.grouping_rows import group_rows
 from evenflow.state.checkpoint import FOLDER, IDENTITY, Checkpoint, content_of
 from evenflow.state.compaction import newest
-from evenflow.state.errors import CheckpointError, OtherFormat, damaged, explained, other_format
+from evenflow.state.due_keys import verify_due
+from evenflow.state.errors import (
+    CheckpointError,
+    OtherFormat,
+    damaged,
+    explained,
+    no_checkpoint,
+    other_format,
+)
 from evenflow.state.journal import PLANS
 from evenflow.state.manifest import FORMAT, Manifest, unseal
+from evenflow.state.records import Place
 from evenflow.state.segments import (
     FINGERPRINT,
     VERSION,
     Segment,
+    key_columns,
     open_segment,
+    own_key_columns,
     read_segment,
 )
+from evenflow.state.source import PROGRESS
 from evenflow.state.whole_keys import rows_of_fingerprints
 from evenflow.storage import Storage, storage_at
+
+_METADATA, _OFFSETS = "metadata", "offsets/"  # of Spark's log
 
 Progress = Callable[[str, int, int], None]  #: (file, files done, files in all)
 
@@ -63,7 +80,8 @@ def verify(path: str | os.PathLike[str] | Storage, progress: Progress | None = N
 
     Guarantee: a changed byte in the identity, a plan, a kept manifest or a segment that one names is
     found, and its file named. So is a segment that is missing, cut short or exchanged, whose rows are
-    out of order, twice there or another owner's.
+    out of order, twice there or another owner's; a manifest that is missing or another batch's; and
+    Spark's own log, if it does not have the rows that the manifests are of.
 
     Parameters:
         path: the checkpoint location, as the user named it. Nothing there is changed.
@@ -78,10 +96,7 @@ def verify(path: str | os.PathLike[str] | Storage, progress: Progress | None = N
     if not begun and storage.list("metrics.jsonl"):
         raise other_format(checkpoint.location, 1, FORMAT)
     if not begun:
-        raise InputError(
-            f"{checkpoint.location} is not a checkpoint of evenflow: it has no {FOLDER}/{IDENTITY}; "
-            "give the location that the query was started with"
-        )
+        raise no_checkpoint(storage.where(IDENTITY))
     problems: dict[str, str] = {}
     for name in sealed:
         with _noted(problems, storage.where(name)):
@@ -92,6 +107,11 @@ def verify(path: str | os.PathLike[str] | Storage, progress: Progress | None = N
             record = checkpoint.record(place)
             if isinstance(record, Manifest):
                 manifests.append(record)
+    for earlier, later in pairwise(places):
+        for batch in range(earlier.batch + 1, later.batch):
+            missing = storage.where(Place(batch).name)
+            problems[missing] = str(damaged(missing, "it is missing"))
+    logged = _verify_log(storage_at(path).under(PROGRESS), manifests, problems)
     segments = {segment.name: segment for m in manifests for segment in m.segments}
     owners = {epoch: described for m in manifests for epoch, described in m.owners.items()}
     left_behind: dict[str, pa.Table] = {}
@@ -103,10 +123,14 @@ def verify(path: str | os.PathLike[str] | Storage, progress: Progress | None = N
             # What expires may be gone already where it has moved to.
             if stale.num_rows and segment.expires is None:
                 left_behind[segment.name] = stale
+    due = {segment.name: segment for m in manifests for segment in m.due}
+    for segment in due.values():
+        with _noted(problems, storage.where(segment.name)):
+            verify_due(storage, segment)
     for name, stale in left_behind.items():
         with _noted(problems, storage.where(name)):
             _check_taken_over(storage, name, stale, manifests, owners)
-    files = len(sealed) + len(places) + len(segments)
+    files = len(sealed) + len(places) + len(segments) + len(due) + logged
     return Verdict(files, sum(segment.rows for segment in segments.values()), problems)
 
 
@@ -118,6 +142,36 @@ def _noted(problems: dict[str, str], where: str) -> Iterator[None]:
         raise  # nothing is damaged; this version cannot tell
     except (CheckpointError, InputError) as error:
         problems[where] = str(error)
+
+
+def _verify_log(log: Storage, manifests: list[Manifest], problems: dict[str, str]) -> int:
+    """Compare Spark's log with the manifests; how many of its files were read.
+
+    Spark drops old entries, but never that of the last batch.
+    """
+    known = [manifest for manifest in manifests if manifest.source.get("query")]
+    if not known:
+        return 0
+    metadata = log.where(_METADATA)
+    with _noted(problems, metadata):
+        try:
+            query = json.loads(content_of(log, _METADATA))["id"]
+        except (ValueError, KeyError, TypeError) as error:
+            raise damaged(metadata, "it does not name a query") from error
+        if query != known[-1].source["query"]:
+            raise damaged(metadata, "it is another query's than the manifests'")
+    with explained("list", log.where(_OFFSETS)):
+        entries = set(log.list(_OFFSETS))
+    read = 1
+    for manifest in known:
+        name = f"{_OFFSETS}{manifest.source_batch}"
+        if name not in entries and manifest is not known[-1]:
+            continue
+        read += 1
+        with _noted(problems, log.where(name)):
+            if content_of(log, name).decode(errors="replace") != manifest.source["offsets"]:
+                raise damaged(log.where(name), "it has other rows than the committed batch")
+    return read
 
 
 def verify_segment(storage: Storage, segment: Segment, owners: dict[int, Any]) -> pa.Table:
@@ -142,7 +196,9 @@ def verify_segment(storage: Storage, segment: Segment, owners: dict[int, Any]) -
         raise damaged(where, f"it has {table.num_rows} rows instead of {segment.rows}")
     if np.any(fingerprints[:-1] > fingerprints[1:]):
         raise damaged(where, "its rows are not in order")
-    if newest(table).num_rows != table.num_rows:
+    told_apart = [*key_columns(table.column_names), *own_key_columns(table.column_names)]
+    _, distinct = group_rows([table.column(name) for name in (FINGERPRINT, *told_apart)])
+    if len(distinct) != table.num_rows or newest(table).num_rows != table.num_rows:
         raise damaged(where, "it has two rows for one key")
     versions = table.column(VERSION).to_numpy()
     if np.any((versions < segment.lowest_batch) | (versions > segment.highest_batch)):

@@ -10,13 +10,16 @@ import pyarrow as pa
 
 from evenflow.state.compaction import newest
 from evenflow.state.container import I64, U64
+from evenflow.state.evolution import evolved
 from evenflow.state.key_values import Booleans, equal_keys
 from evenflow.state.segments import (
     FINGERPRINT,
+    VERSION,
     OwnerFunction,
     Segment,
     key_columns,
     open_segment,
+    own_key_columns,
 )
 from evenflow.state.state_reader import StateReader
 from evenflow.storage import Storage, together
@@ -29,6 +32,7 @@ def rows_of_fingerprints(
     segments: Sequence[Segment],
     owners: Mapping[int, OwnerFunction],
     fingerprints: U64,
+    schema: pa.Schema | None = None,
 ) -> pa.Table | None:
     """The newest rows of all keys with these fingerprints, as segments hold them; None if there are
     none.
@@ -38,8 +42,9 @@ def rows_of_fingerprints(
         segments: those of one manifest.
         owners: epoch → function from fingerprints to owners.
         fingerprints: of the keys, each once.
+        schema: the state columns of today; as they were written if not given.
     """
-    found = _found(storage, segments, owners, fingerprints)
+    found = _found(storage, segments, owners, fingerprints, schema)
     return None if found is None else found.drop_columns([_NUMBER])
 
 
@@ -76,12 +81,17 @@ def _found(
     segments: Sequence[Segment],
     owners: Mapping[int, OwnerFunction],
     fingerprints: U64,
+    schema: pa.Schema | None = None,
 ) -> pa.Table | None:
     def part(segment: Segment, mine: Booleans) -> pa.Table:
         (wanted,) = np.nonzero(mine)
         container = open_segment(storage, segment)
         hits = container.find(fingerprints[wanted])
         rows = container.take(hits.row)
+        if schema is not None:
+            names = rows.column_names
+            kept = [VERSION, *key_columns(names), *own_key_columns(names)]
+            rows = evolved(rows, pa.schema([*map(rows.schema.field, kept), *schema]))
         number = wanted[hits.query]
         rows = rows.add_column(0, FINGERPRINT, pa.array(fingerprints[number].view(np.int64)))
         return rows.append_column(_NUMBER, pa.array(number))

@@ -91,4 +91,11 @@ def local_path(path: str | os.PathLike[str]) -> Path:
         text = re.sub("^//[^/]*", "", text[len("file:") :])
     if not text:
         raise InputError("the path is empty; give a directory")
-    return Path(text).expanduser().absolute()
+    if "\0" in text:
+        raise InputError(f"the path {text!r} has a NUL, which no file system allows; remove it")
+    try:
+        return Path(text).expanduser().absolute()
+    except RuntimeError:
+        raise InputError(
+            f"{text} names the home of a user whom this machine does not know; give the directory"
+        ) from None
