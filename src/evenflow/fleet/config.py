@@ -75,6 +75,8 @@ class Fleet:
         fence: "kill": a dead node is killed first, if its process is on this machine;
             "wait": its queries wait until it releases them.
         restart: whether a dead node is restarted.
+        executor_grace: seconds for which executors on a cluster may outlive a driver that was killed;
+            a query that is not Evenflow's waits for so long. Spark's network timeout by default.
     """
 
     folder: Path
@@ -91,6 +93,7 @@ class Fleet:
     dead_after: float = 15.0
     fence: str = "kill"
     restart: bool = True
+    executor_grace: float = 120.0
 
     def node(self, name: str) -> NodeSpec:
         found: NodeSpec = _named("node", self.nodes, name)
@@ -133,12 +136,25 @@ def read_config(file: str | os.PathLike[str]) -> Fleet:
         raise InputError(f"cannot read {file}: {error.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"{file} is not valid TOML: {error}") from None
+    except RecursionError:
+        raise InputError(f"{file} is not valid TOML: it is nested too deeply") from None
     unknown = set(content) - {"fleet", "nodes", "queries"}
     if unknown:
         raise InputError(
             f"{file}: unknown table {sorted(unknown)[0]!r}; the tables are [fleet], [[nodes]] and "
             "[[queries]]"
         )
+    for name, kind, shown in (
+        ("fleet", dict, "[fleet]"),
+        ("nodes", list, "[[nodes]]"),
+        ("queries", list, "[[queries]]"),
+    ):
+        given = content.get(name, kind())
+        parts = given if kind is list and isinstance(given, list) else []
+        if not isinstance(given, kind) or not all(isinstance(one, dict) for one in parts):
+            raise InputError(
+                f"{file}: {name} must be a table, written as {shown}, got {given!r}"[:300]
+            )
     base, general = path.parent, dict(content.get("fleet", {}))
     folder = base / str(general.pop("folder", "fleet"))
     nodes = tuple(_build(NodeSpec, one, f"{file}, [[nodes]]") for one in content.get("nodes", []))
@@ -146,8 +162,11 @@ def read_config(file: str | os.PathLike[str]) -> Fleet:
         _with_checkpoint(_build(QuerySpec, one, f"{file}, [[queries]]"), base, folder)
         for one in content.get("queries", [])
     )
-    paths = tuple(base / str(one) for one in general.pop("path", ["."]))
-    for name in ("sample", "dead_after"):
+    given = general.pop("path", ["."])
+    if not isinstance(given, list):
+        raise InputError(f"{file}, [fleet]: path must be a list of directories, got {given!r}")
+    paths = tuple(base / str(one) for one in given)
+    for name in ("sample", "dead_after", "executor_grace"):
         if isinstance(general.get(name), str):
             general[name] = microseconds(name, general[name]) / 1e6
     fleet: Fleet = _build(

@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import fcntl
 import os
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -51,6 +52,7 @@ class Coordinator:
         self.folder = SharedFolder(fleet.folder)
         self.folder.make()
         self._reports: dict[str, dict[str, Any]] = {}
+        self._last: Assignment | None = None  # that could be read
         self._decided_at = 0  # the bin of the last decision
         self._unsettled = self._bin(time.time())  # the last bin in which not every query ran
 
@@ -63,26 +65,61 @@ class Coordinator:
     def round(self) -> bool:
         """Run one round; return whether the fleet is down."""
         self._reports = self.folder.reports()
-        before = self.folder.assignment() or self._initial_assignment()
+        before = self._read_assignment() or self._initial_assignment()
         now = self._answer_requests(before)
         if not now.down:
             now = self._place(self._drain(self._replace_dead(now)))
         if now != before:
             self.folder.assign(replace(now, epoch=max(before.epoch, now.epoch) + 1))
+        self._last = self.folder.readable_assignment()
         return now.down and not any(processes.alive(one) for one in self._reports.values())
 
     # --- the steps of a round ---------------------------------------------------------------------
 
+    def _read_assignment(self) -> Assignment | None:
+        """The assignment in the folder, mended if it is damaged."""
+        try:
+            return self.folder.assignment()
+        except InputError as error:
+            print(error, file=sys.stderr, flush=True)
+        self.folder.set_aside()
+        mended = self._last or self._rebuilt()
+        self.folder.assign(replace(mended, epoch=mended.epoch + 1))
+        return self.folder.assignment()
+
+    def _rebuilt(self) -> Assignment:
+        """What journals and reports say of the assignment; draining nodes are in none of them."""
+        first = self._first()
+        queries, incarnations = dict(first.queries), dict(first.incarnations)
+        moves = self.folder.lines("moves.jsonl")
+        for move in moves:
+            if move.get("query") in queries and move.get("to") in incarnations:
+                queries[move["query"]] = move["to"]
+        starts = self.folder.lines("starts.jsonl")
+        for start in starts:
+            if start.get("node") in incarnations and type(start.get("incarnation")) is int:
+                incarnations[start["node"]] = start["incarnation"]
+        epochs = [report.get("epoch") for report in self._reports.values()]
+        epoch = max((one for one in epochs if type(one) is int), default=0)
+        epoch += 2 * (len(moves) + len(starts)) + 1  # above all that nodes have seen
+        placed = first.placed or any(move.get("reason") != "requested" for move in moves)
+        return replace(
+            first, epoch=epoch, queries=queries, incarnations=incarnations, placed=placed
+        )
+
     def _initial_assignment(self) -> Assignment:
+        first = self._first()
+        self.folder.assign(first)
+        return first
+
+    def _first(self) -> Assignment:
         """Queries on the nodes that the configuration names; the others round-robin."""
         names = [node.name for node in self.fleet.nodes]
         queries = {
             query.name: query.node or names[i % len(names)]
             for i, query in enumerate(self.fleet.queries)
         }
-        first = Assignment(0, queries, dict.fromkeys(names, 0), placed=self.fleet.initial == "none")
-        self.folder.assign(first)
-        return first
+        return Assignment(0, queries, dict.fromkeys(names, 0), placed=self.fleet.initial == "none")
 
     def _answer_requests(self, now: Assignment) -> Assignment:
         for path, request in self.folder.requests():
@@ -119,6 +156,11 @@ class Coordinator:
         for spec in self.fleet.nodes:
             name, incarnation = spec.name, now.incarnations.get(spec.name, 0)
             report = self._reports.get(name)
+            if (
+                report is None
+                and time.time() - self.folder.reported_at(name) < self.fleet.dead_after
+            ):
+                continue  # it has reported, but that cannot be read
             if report is None or report["incarnation"] != incarnation:
                 if not incarnation or time.time() - self._started(name) > STARTUP_TIMEOUT:
                     now = self._start_node(now, name)
@@ -179,7 +221,9 @@ class Coordinator:
 
     def _started(self, name: str) -> float:
         starts = [
-            line["time"] for line in self.folder.lines("starts.jsonl") if line["node"] == name
+            line["time"]
+            for line in self.folder.lines("starts.jsonl")
+            if line.get("node") == name and isinstance(line.get("time"), int | float)
         ]
         return float(starts[-1]) if starts else 0.0
 
@@ -187,7 +231,8 @@ class Coordinator:
         """Apply the algorithm's proposal, at intervals, while nothing else is in progress.
 
         Only samples in which every query ran where it is now count: those of a start or a move show
-        how long it took, not what a query needs.
+        how long it took, not what a query needs. A query that fails again and again stays where it is,
+        and the others are placed without it.
         """
         name = self.fleet.algorithm if now.placed else self.fleet.initial
         if name == "none":
@@ -202,7 +247,7 @@ class Coordinator:
             return now
         self._decided_at = last
         usable = self._usable(now)
-        queries = [query for query in now.queries if now.queries[query] in usable]
+        queries = [query for query in self._sound(now) if now.queries[query] in usable]
         if len(usable) < 2 or not queries:
             return now
         proposal = self._propose(name, now, usable, queries, last)
@@ -229,16 +274,27 @@ class Coordinator:
     # --- the current state ------------------------------------------------------------------------
 
     def _all_running(self, now: Assignment) -> bool:
-        """Whether every query runs on its assigned node."""
-        return all(
+        """Whether every query runs on its assigned node, but for those that fail."""
+        sound = self._sound(now)
+        return bool(sound) and all(
             self._lives(node, now)
             and self._reports[node]["queries"].get(query, {}).get("state") == "running"
-            for query, node in now.queries.items()
+            for query, node in sound.items()
         )
+
+    def _sound(self, now: Assignment) -> dict[str, str]:
+        """Query → node, without the queries that have failed since their last batch."""
+
+        def failures(query: str, node: str) -> int:
+            report = self._reports.get(node, {"queries": {}})["queries"].get(query, {})
+            return int(report.get("failures", 0))
+
+        return {query: node for query, node in now.queries.items() if not failures(query, node)}
 
     def _last_known(self, now: Assignment) -> int:
         """The last bin for which all loads are known: a batch reports when it ends."""
-        known = [self._reports[node]["queries"][q]["known"] for q, node in now.queries.items()]
+        sound = self._sound(now).items()
+        known = [self._reports[node]["queries"][query]["known"] for query, node in sound]
         return self._bin(min(known, default=time.time())) - 1
 
     def _bin(self, moment: float) -> int:

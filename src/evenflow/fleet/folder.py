@@ -9,7 +9,10 @@
     logs/               output of the processes
 
 Every file is replaced as a whole or appended to by one process, so a killed process leaves nothing
-half-written, and the coordinator can rebuild its memory from here.
+half-written, and the coordinator can rebuild its memory from here. Others may write here, too, and
+disks fail: what cannot be read never ends a process. A damaged request is refused, a damaged report
+counts as none, and a damaged assignment is an `InputError`, which nodes wait out and the coordinator
+mends.
 """
 
 from __future__ import annotations
@@ -19,12 +22,15 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+from evenflow.model import InputError
 from evenflow.storage.durable import write_whole
+
+_SETTLED = 5.0  # seconds after which nobody is writing a file any more
 
 
 @dataclass(frozen=True)
@@ -61,10 +67,27 @@ class SharedFolder:
 
     def assignment(self) -> Assignment | None:
         """The latest assignment; None before the first."""
-        found = _read(self.path / "assignment.json")
-        if found is None:
+        path = self.path / "assignment.json"
+        try:
+            found = _read(path)
+            return None if found is None else _assignment_in(found)
+        except _Damaged as error:
+            raise InputError(
+                f"{path} is damaged ({error}); a running coordinator mends it, and "
+                "`evenflow fleet up` starts one"
+            ) from None
+
+    def readable_assignment(self) -> Assignment | None:
+        """The latest assignment; None also if it is damaged."""
+        try:
+            return self.assignment()
+        except InputError:
             return None
-        return Assignment(**{**found, "draining": tuple(found["draining"])})
+
+    def set_aside(self) -> None:
+        """Keep a damaged assignment, for whoever wants to know what happened to it."""
+        with suppress(FileNotFoundError):
+            os.replace(self.path / "assignment.json", self.path / "assignment.damaged")
 
     def assign(self, assignment: Assignment) -> None:
         """Replace the assignment."""
@@ -79,10 +102,20 @@ class SharedFolder:
 
     def reports(self) -> dict[str, dict[str, Any]]:
         """The latest report of every node."""
-        found = {
-            path.stem: _read(path) for path in sorted((self.path / "nodes").glob("[!.]*.json"))
-        }
-        return {name: report for name, report in found.items() if report is not None}
+        found = {}
+        for path in sorted((self.path / "nodes").glob("[!.]*.json")):
+            with suppress(_Damaged):
+                report = _read(path)
+                if report is not None:
+                    found[path.stem] = _checked_report(report)
+        return found
+
+    def reported_at(self, node: str) -> float:
+        """When the file of a node's report was written, whatever it holds, in seconds since 1970."""
+        try:
+            return (self.path / "nodes" / f"{node}.json").stat().st_mtime
+        except FileNotFoundError:
+            return 0.0
 
     def ask(self, **request: Any) -> Path:
         """Leave a request for the coordinator, who removes the file when it has answered."""
@@ -93,7 +126,13 @@ class SharedFolder:
     def requests(self) -> Iterator[tuple[Path, dict[str, Any]]]:
         """Open requests, oldest first."""
         for path in sorted((self.path / "requests").glob("*.json")):
-            request = _read(path)
+            try:
+                request = _read(path)
+            except _Damaged as error:
+                with suppress(FileNotFoundError):
+                    if time.time() - path.stat().st_mtime > _SETTLED:
+                        self.answer(path, f"this is not a request: {error}")
+                continue
             if request is not None:
                 yield path, request
 
@@ -105,9 +144,11 @@ class SharedFolder:
 
     def refusal(self, answer: Path) -> str:
         """Read and remove the reason why a request was refused."""
-        found = _read(answer) or {"reason": "it was refused"}
+        found = None
+        with suppress(_Damaged):
+            found = _read(answer)
         answer.unlink(missing_ok=True)
-        return str(found["reason"])
+        return str((found or {}).get("reason", "it was refused"))
 
     def set_down(self, down: bool) -> None:
         """Have the nodes stop or start, while no coordinator is running."""
@@ -128,16 +169,20 @@ class SharedFolder:
             file.write(json.dumps(line) + "\n")
 
     def lines(self, name: str) -> list[dict[str, Any]]:
-        """The lines of a journal, except a truncated last one."""
+        """The lines of a journal, except a truncated last one, and what else is not an object."""
         try:
-            text = (self.path / name).read_text(encoding="utf-8")
+            content = (self.path / name).read_bytes()
         except FileNotFoundError:
             return []
         found = []
-        for line in text.splitlines():
-            with suppress(ValueError):
-                found.append(json.loads(line))
+        for line in content.splitlines():
+            with suppress(_Damaged):
+                found.append(_object_in(line))
         return found
+
+
+class _Damaged(Exception):
+    """Why a file is not what it should be."""
 
 
 def _write(path: Path, content: dict[str, Any]) -> None:
@@ -146,7 +191,67 @@ def _write(path: Path, content: dict[str, Any]) -> None:
 
 def _read(path: Path) -> dict[str, Any] | None:
     try:
-        content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        return _object_in(path.read_bytes())
     except FileNotFoundError:
         return None
-    return content
+
+
+def _object_in(content: bytes) -> dict[str, Any]:
+    try:
+        found = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise _Damaged(f"not JSON: {error}") from None
+    if not isinstance(found, dict):
+        raise _Damaged("not a JSON object")
+    return found
+
+
+def _assignment_in(found: dict[str, Any]) -> Assignment:
+    known = {one.name for one in fields(Assignment)}
+    if set(found) != known:
+        raise _Damaged(f"its fields are not {', '.join(sorted(known))}")
+    found = {**found, "draining": _checked(found, "draining", list)}
+    names = [found["draining"], *(list(_checked(found, part, dict)) for part in _PARTS)]
+    names.append(list(found["queries"].values()))
+    if not all(isinstance(name, str) for part in names for name in part):
+        raise _Damaged("a name is not a text")
+    if not all(type(n) is int for n in (found["epoch"], *found["incarnations"].values())):
+        raise _Damaged("a number is not whole")
+    _checked(found, "placed", bool), _checked(found, "down", bool)
+    return Assignment(**{**found, "draining": tuple(found["draining"])})
+
+
+_PARTS = ("queries", "incarnations")
+
+
+def _checked_report(report: dict[str, Any]) -> dict[str, Any]:
+    _checked(report, "incarnation", int), _checked(report, "pid", int)
+    _number(report, "time")
+    for query in _checked(report, "queries", dict).values():
+        if not isinstance(query, dict):
+            raise _Damaged("a query is not an object")
+        _checked(query, "state", str)
+        _number(query, "known")
+        for at, share in _checked(query, "busy", dict).items():
+            is_bin = at.removeprefix("-").isdecimal() and at.isascii() and len(at) <= 18
+            if not is_bin or type(share) not in (int, float) or not abs(share) < _LATEST:
+                raise _Damaged("busy time that is none")
+        if type(query.get("failures", 0)) is not int:
+            raise _Damaged("failures are not a whole number")
+    return report
+
+
+def _checked(found: dict[str, Any], name: str, kind: type) -> Any:
+    value = found.get(name)
+    if type(value) is not kind:
+        raise _Damaged(f"{name} is not of type {kind.__name__}")
+    return value
+
+
+def _number(found: dict[str, Any], name: str) -> None:
+    value: Any = found.get(name)
+    if type(value) not in (int, float) or not abs(value) < _LATEST:
+        raise _Damaged(f"{name} is not a time")
+
+
+_LATEST = 1e12  # seconds since 1970

@@ -6,7 +6,6 @@ python -m evenflow.fleet.node --config fleet.toml --name a --incarnation 1
 from __future__ import annotations
 
 import argparse
-import importlib
 import os
 import sys
 import threading
@@ -22,9 +21,11 @@ from typing import TYPE_CHECKING, Any
 from evenflow.fleet import processes
 from evenflow.fleet.config import Fleet, QuerySpec, read_config
 from evenflow.fleet.folder import Assignment, SharedFolder
-from evenflow.fleet.leases import Lease
+from evenflow.fleet.leases import Lease, is_evenflow
 from evenflow.fleet.load import BusyTime
+from evenflow.fleet.starting import StillRunning, spark_query, start_query, stop_others
 from evenflow.fleet.task_time import TaskTime
+from evenflow.model import InputError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -44,6 +45,7 @@ class Running:
         on_batch: called with a summary of each batch.
         sample, keep: of its `BusyTime`.
         locks: the directory of its lease.
+        grace: seconds that executors may outlive a driver that was killed.
     """
 
     def __init__(
@@ -54,6 +56,7 @@ class Running:
         sample: float,
         keep: int,
         locks: Path,
+        grace: float = 120.0,
     ) -> None:
         self.spec, self._spark, self._on_batch, self._locks = spec, spark, on_batch, locks
         self.busy = BusyTime(sample, keep)
@@ -64,6 +67,8 @@ class Running:
         self._query: Any = None
         self._tasks: TaskTime | None = None
         self._lease: Lease | None = None
+        self._grace = grace
+        self._held_since = 0.0
         self._retry_at = 0.0
 
     def start(self, wanted: Callable[[], bool]) -> None:
@@ -74,38 +79,61 @@ class Running:
         """
         if time.monotonic() < self._retry_at:
             return
-        lease = Lease.acquire(self._locks, self._spark)
+        lease = self._acquire()
         if lease is None:
             self.state = "waiting"
             return
         try:
             if not wanted():
-                lease.release()
+                self._release()
+                return
+            if self._executors_may_live(lease):
                 return
             self.state = "starting"
-            module, _, name = self.spec.function.partition(":")
-            function = getattr(importlib.import_module(module), name)
-            query = function(self._spark, checkpoint=self.spec.checkpoint, **self.spec.arguments)
-            self._query, self._lease = query, lease
-            self.run_id = str(_spark_query(query).runId)
+            query = start_query(self.spec, self._spark)
+            self._query = query
+            self.run_id = str(spark_query(query).runId)
             self._tasks, self._known = TaskTime(self._spark, self.run_id), time.time()
             self.state, self.error = "running", ""
+        except StillRunning as error:
+            self._record_failure(str(error))  # and the lease is kept
         except BaseException as error:
-            lease.release()
+            self._release()
             self._record_failure(f"{type(error).__name__}: {error}")
             traceback.print_exc()
 
+    def _acquire(self) -> Lease | None:
+        """The lease: that which is held already, or a new one."""
+        if self._lease is None:
+            self._lease, self._held_since = (
+                Lease.acquire(self._locks, self._spark),
+                time.monotonic(),
+            )
+        return self._lease
+
+    def _executors_may_live(self, lease: Lease) -> bool:
+        """Whether to wait, with the lease, for the executors of a driver that was killed."""
+        if lease.killed is None:
+            return False
+        left = self._held_since + self._grace - time.monotonic()
+        if left > 0 and not is_evenflow(self.spec.checkpoint):
+            self.state = "waiting"
+            self.error = f"for {left:.0f} s: executors of {lease.killed}, which was killed, may run"
+            return True
+        lease.own(self._spark)
+        return False
+
     def check(self) -> None:
         """Notice that the query has ended by itself."""
-        if self.state == "running" and not _spark_query(self._query).isActive:
-            error = _spark_query(self._query).exception()
+        if self.state == "running" and not spark_query(self._query).isActive:
+            error = spark_query(self._query).exception()
             self._release()
             self._record_failure("the query has ended" if error is None else str(error).strip())
 
     def stop(self) -> None:
         """Stop the query after its current batch, and release its lease."""
         if self._query is not None:
-            query, seen = _spark_query(self._query), self.batches
+            query, seen = spark_query(self._query), self.batches
             deadline = time.monotonic() + STOP_TIMEOUT
             self.state = "stopping"
             while query.isActive and self.batches == seen and time.monotonic() < deadline:
@@ -113,6 +141,12 @@ class Running:
                     break
                 time.sleep(0.02)
             self._query.stop()
+        elif self._lease is not None:
+            try:
+                stop_others(self.spec, self._spark)
+            except StillRunning as error:
+                self._record_failure(str(error))
+                return
         self._release()
         self.state = "stopped"
 
@@ -151,12 +185,12 @@ class Running:
     def _in_batch(self) -> bool:
         """Whether a batch is in progress, whose load is not known yet."""
         query = self._query
-        return query is not None and bool(_spark_query(query).status["isTriggerActive"])
+        return query is not None and bool(spark_query(query).status["isTriggerActive"])
 
     def _release(self) -> None:
         self._query = None
         if self._lease is not None:
-            self._lease.release()
+            self._lease.release() if self._lease.killed is None else self._lease.yield_unused()
             self._lease = None
 
     def _record_failure(self, reason: str) -> None:
@@ -185,7 +219,7 @@ class Node:
     def run(self) -> None:
         """Run until the fleet goes down."""
         while True:
-            self._assignment = self.folder.assignment() or self._assignment
+            self.read_assignment()
             if self._superseded():
                 # At once: the newer process waits for the leases.
                 os._exit(3)
@@ -194,6 +228,13 @@ class Node:
             if self._assignment.down and not self.queries and not self._pending:
                 return
             time.sleep(HEARTBEAT)
+
+    def read_assignment(self) -> None:
+        """Take over the latest assignment; while it cannot be read, the last one counts."""
+        try:
+            self._assignment = self.folder.assignment() or self._assignment
+        except InputError as error:
+            print(error, file=sys.stderr, flush=True)
 
     def _wanted(self) -> set[str]:
         return {query for query, node in self._assignment.queries.items() if node == self.name}
@@ -219,6 +260,7 @@ class Node:
                 self.fleet.sample,
                 keep,
                 self.fleet.locks(name),
+                self.fleet.executor_grace,
             )
         for name, query in self.queries.items():
             if name in self._pending:
@@ -232,7 +274,10 @@ class Node:
                 )
 
     def _still_wanted(self, name: str) -> bool:
-        now = self.folder.assignment()
+        try:
+            now = self.folder.assignment()
+        except InputError:
+            return False
         return now is not None and not now.down and now.queries.get(name) == self.name
 
     def _on_progress(self, progress: Any) -> None:
@@ -271,11 +316,6 @@ def _listener(on_progress: Callable[[Any], object]) -> Any:
             pass
 
     return Listener()
-
-
-def _spark_query(query: Any) -> Any:
-    """Spark's StreamingQuery behind what a function returned."""
-    return getattr(query, "spark_query", query)
 
 
 def main() -> None:

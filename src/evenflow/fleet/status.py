@@ -23,7 +23,7 @@ def status(fleet: Fleet) -> dict[str, Any]:
     nodes: the higher, the more evenly bursts are spread.
     """
     folder = SharedFolder(fleet.folder)
-    assignment, reports = folder.assignment(), folder.reports()
+    assignment, reports = folder.readable_assignment(), folder.reports()
     names = [query.name for query in fleet.queries]
     last = int(time.time() // fleet.sample) - 2
     series = load_series(reported_bins(reports), names, last, fleet.samples)

@@ -62,7 +62,9 @@ def pack_done(set_id: int, source: int) -> list[tuple[str, bytes]]:
 def unpack_done(headers: Iterable[tuple[str, bytes]] | None) -> tuple[int, int]:
     """Message set and source of a `done` message."""
     for name, value in headers or ():
-        if name == DONE_HEADER and len(value) == _DONE.size and value[0] == VERSION:
+        if name == DONE_HEADER and value is not None and len(value) == _DONE.size:
+            if value[0] != VERSION:
+                continue
             _, set_id, source = _DONE.unpack(value)
             return set_id, source
     raise InputError(
@@ -104,8 +106,12 @@ def unpack_item(number: int, value: bytes) -> Item:
         Item(number=4, kind=0, key=b'key', value=None, set=0, other=-1, offset=-1)
     """
     _check_version(value)
+    if len(value) < _ITEM.size:
+        raise _damaged("a waiting message is cut short")
     _, kind, set_id, other, offset, length = _ITEM.unpack_from(value)
     end = _ITEM.size + (length if length >= 0 else -1 - length)
+    if end > len(value) or (length < 0 and end != len(value)):
+        raise _damaged("the key of a waiting message is longer or shorter than it says")
     content = value[end:] if length >= 0 else None
     return Item(number, kind, value[_ITEM.size : end], content, set_id, other, offset)
 
@@ -118,8 +124,10 @@ class SavedBuilder:
         self._states: dict[bytes, bytes] = {}
         self._items: dict[int, Item] = {}
 
-    def add(self, key: bytes, value: bytes | None) -> None:
+    def add(self, key: bytes | None, value: bytes | None) -> None:
         """Add the next record."""
+        if key is None:
+            raise _damaged("a record has no key")
         kind, rest = key[:1], key[1:]
         if kind == META:
             self._meta = value
@@ -129,6 +137,8 @@ class SavedBuilder:
             else:
                 self._states[rest] = value
         elif kind == ITEM:
+            if len(rest) != _NUMBER.size:
+                raise _damaged("the number of a waiting message is cut short")
             (number,) = _NUMBER.unpack(rest)
             if value is None:
                 self._items.pop(number, None)
@@ -141,6 +151,9 @@ class SavedBuilder:
         number, aside, positions = 0, 0, {}
         if self._meta is not None:
             _check_version(self._meta)
+            rest = len(self._meta) - _META.size
+            if rest < 0 or rest % _WRITER.size:
+                raise _damaged("the positions of a partition are cut short")
             _, data, control, number, aside = _META.unpack_from(self._meta)
             for writer, epoch, sequence in _WRITER.iter_unpack(self._meta[_META.size :]):
                 positions[writer] = (epoch, sequence)
@@ -154,3 +167,10 @@ def _check_version(value: bytes) -> None:
             f"the changelog has version {value[0] if value else 'none'}, but this evenflow reads "
             f"version {VERSION}; all consumers of a group must run the same version"
         )
+
+
+def _damaged(what: str) -> InputError:
+    return InputError(
+        f"the changelog is damaged: {what}; nothing but the consumers of its group may write there, so "
+        "restore the topic, or delete it and let the group start over"
+    )

@@ -98,6 +98,16 @@ def topics_of(df: DataFrame, rows: Rows) -> list[str]:
     return names
 
 
+def source_number(topic: int, partition: int) -> int:
+    """The number of a partition, where several topics are read: no two partitions share one.
+
+    Example:
+        >>> source_number(0, 3), source_number(1, 3)
+        (3, 65539)
+    """
+    return (topic << _PARTITION_BITS) + partition
+
+
 def source_name(source: int, topics: list[str]) -> str:
     """What to call a source in a message to users.
 
@@ -125,7 +135,7 @@ def _source(names: list[str]) -> Column:
     ).cast("int")
     chosen = F.when(partition >= F.lit(_MOST_PARTITIONS), refused)
     for number, name in enumerate(names):
-        base = F.lit(number << _PARTITION_BITS)
+        base = F.lit(source_number(number, 0))
         chosen = chosen.when(F.col("topic") == F.lit(name), partition + base)
     return chosen.otherwise(
         F.raise_error(F.lit("InputError: a topic that is not read")).cast("int")

@@ -14,6 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from evenflow.kernels.fingerprints import fingerprint
+from evenflow.model import InputError, shapes
 from evenflow.ordering import set_number
 from evenflow.planning.hot_keys import HotKeys, HotKeysState, Moves
 from evenflow.planning.hot_keys_state import NO_MOVES, at_once, joined
@@ -97,16 +98,42 @@ class GatewayState:
 
     @classmethod
     def from_json(cls, plain: Mapping[str, Any], policy: HotKeys) -> GatewayState:
-        """The inverse of `to_json`."""
+        """The inverse of `to_json`; `InputError` for what is none."""
+        try:
+            return cls._parsed(plain, policy)
+        except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
+            why = (
+                "" if isinstance(error, InputError) else f" ({type(error).__name__}: {error})"[:200]
+            )
+            raise InputError(
+                f"this is not the state of a gateway{why or f': {error}'}; read this checkpoint with "
+                "the version of evenflow that wrote it"
+            ) from None
+
+    @classmethod
+    def _parsed(cls, plain: Mapping[str, Any], policy: HotKeys) -> GatewayState:
+        if wrong := _SHAPE(plain, "it"):
+            raise InputError(wrong)
+        unknown = {dtype for dtype, _ in plain["arrays"].values()} - _DTYPES
+        if unknown:
+            raise InputError(f"{min(unknown)[:20]!r} is not a type of its arrays")
         arrays = {
             name: np.frombuffer(_unpacked(text), dtype).copy()
             for name, (dtype, text) in plain["arrays"].items()
         }
         names = json.loads(_unpacked(plain["names"]))
+        if wrong := _NAMES(names, "names"):
+            raise InputError(wrong)
+        if any(len(move) != 5 or _MOVE(move[1:], "a move") for move in plain["moves"]):
+            raise InputError("a move is not a key and four whole numbers")
+        hot, sets = policy.from_arrays(arrays), {int(k): s for k, s in plain["sets"].items()}
+        named = {int(k): base64.b64decode(name, validate=True) for k, name in names.items()}
+        if (set(hot.keys.tolist()) & set(sets)) - set(named):
+            raise InputError("a key that has moved has no name")
         return cls(
-            policy.from_arrays(arrays),
-            {int(k): base64.b64decode(name) for k, name in names.items()},
-            {int(k): s for k, s in plain["sets"].items()},
+            hot,
+            named,
+            sets,
             plain["window_began"],
             plain["decided"],
             tuple(KeyMove(base64.b64decode(key), *rest) for key, *rest in plain["moves"]),
@@ -179,4 +206,28 @@ def _compress(content: bytes) -> str:
 
 
 def _unpacked(text: str) -> bytes:
-    return zlib.decompress(base64.b64decode(text))
+    unpacking = zlib.decompressobj()
+    try:
+        content = unpacking.decompress(base64.b64decode(text, validate=True), _MOST_BYTES)
+    except zlib.error as error:
+        raise InputError(f"what is packed cannot be unpacked: {error}") from None
+    if unpacking.unconsumed_tail or not unpacking.eof:
+        raise InputError("what is packed is cut short, or far too large")
+    return content
+
+
+_MOST_BYTES = 1 << 28
+_DTYPES = {"<u8", "<i8", "<i4", "<f8", "|i1"}
+_NAMES = shapes.mapping(shapes.text, shapes.fingerprint)
+_MOVE = shapes.a_list(shapes.whole(-(2**63), 2**64 - 1))
+_WHOLE = shapes.whole(-(2**63), 2**64 - 1)
+_SHAPE = shapes.fields(
+    {
+        "arrays": shapes.mapping(shapes.a_list(shapes.text)),
+        "names": shapes.text,
+        "sets": shapes.mapping(_WHOLE, shapes.fingerprint),
+        "window_began": shapes.number(),
+        "decided": shapes.number(),
+        "moves": shapes.a_list(shapes.a_list(shapes.anything)),
+    }
+)

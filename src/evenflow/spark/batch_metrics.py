@@ -68,6 +68,7 @@ SCHEMA = pa.schema(
         ("closed_windows", pa.int64()),
         ("pairs", pa.int64()),
         ("state_rows", pa.int64()),
+        ("dead_letters", pa.int64()),
         ("hot_keys", pa.list_(_HOT_KEY)),
         ("partitions", pa.list_(_PARTITION)),
         ("state", pa.list_(_STATE)),
@@ -85,8 +86,9 @@ def read_metrics(
 
     Every batch is a dict:
 
-    - `batch`, its number; `began`, in seconds since 1970; `durations`, the seconds of each step;
-    - `rows` and distinct `keys`;
+    - `name`, of the query, if it has one; `batch`, its number; `began`, in seconds since 1970;
+      `durations`, the seconds of each step;
+    - `rows` and distinct `keys`, and `key`, the key columns;
     - `scheme`, `reason`, `epoch` and `table_size`: the plan that it followed, and why;
     - `max_over_average`: rows of the fullest partition, as a multiple of the average; `imbalance`, the
       papers' measure: the fullest partition's share of the rows minus the average share;
@@ -100,6 +102,8 @@ def read_metrics(
     - `requests`: those that the `driver` and the `tasks` made to the store, where it is not a local or
       mounted disk: `reads`, `writes`, `lists` and `deletes`, `read_bytes` and `written_bytes` over the
       network, and `cached_bytes`, which the executors' caches saved;
+    - `dead_letters`, rows that were set aside, and `dead_letters_total`, those since the query began,
+      where the query has the option "deadLetterPath";
     - `planning`: what the controller decided, where a routing table routes;
     - with event time, `watermark`, `late_rows`, `partly_late_rows`, `null_times`, `state_rows`, and
       `windows` and `closed_windows` or `pairs`.

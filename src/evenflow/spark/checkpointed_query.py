@@ -7,12 +7,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from evenflow.engine.loop import Loop, Metrics, Program
 from evenflow.model import InputError
+from evenflow.model.processes import identity as process_identity
 from evenflow.model.validation import check_whole
 from evenflow.spark.columns import is_connect
+from evenflow.spark.execution import NoRows
+from evenflow.spark.last_batch import LastBatch, closes_at_end
 from evenflow.spark.locations import spark_address, storage_for
 from evenflow.spark.preflight import try_store
 from evenflow.spark.progress_log import PROGRESS, ProgressLog
@@ -20,10 +24,10 @@ from evenflow.spark.query import StreamingQuery
 from evenflow.spark.session import check_session
 from evenflow.spark.stopping import BatchGate, stoppable
 from evenflow.state.checkpoint import Checkpoint
-from evenflow.state.lease import SECONDS
+from evenflow.state.lease import SECONDS, new_holder
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery as SparkStreamingQuery
 
 _LOG = logging.getLogger("evenflow.query")
@@ -43,6 +47,8 @@ def start_checkpointed(
     keep: int = 10,
     lease_seconds: float = SECONDS,
     storage_options: Mapping[str, str] | None = None,
+    carries_over: Callable[[Mapping[str, Any]], bool] | None = None,
+    closes_without_rows: bool = False,
 ) -> StreamingQuery:
     """Start a streaming query whose state, plans and progress are in a checkpoint.
 
@@ -63,6 +69,10 @@ def start_checkpointed(
         keep: how many old versions of the state to keep.
         lease_seconds: how long it must not be heard of for another driver to take over.
         storage_options: for the store of the checkpoint, as in `storage_for`.
+        carries_over: whether it can go on with the state of an older version of itself, given what
+            the checkpoint says of that; None if it never can.
+        closes_without_rows: whether a last batch without rows is run when all available rows are
+            processed, to close what event time has passed.
     """
     if not df.isStreaming:
         raise InputError("this is not a streaming DataFrame; read it with spark.readStream")
@@ -74,10 +84,14 @@ def start_checkpointed(
     if storage.concurrency > 1:  # what is wrong with a local disk, its first write tells as well
         try_store(storage)
     checkpoint = Checkpoint.open(storage, identity)
-    lease = checkpoint.acquire(lease_seconds)
+    lease = checkpoint.acquire(
+        lease_seconds, holder=partial(new_holder, companion=_jvm_of(df.sparkSession))
+    )
     try:
         differences = checkpoint.differences(identity)
-        if differences:
+        if differences and carries_over is not None and carries_over(checkpoint.identity):
+            checkpoint.carry_over(identity)
+        elif differences:
             raise InputError(
                 f"the checkpoint {checkpoint.location} was made by another computation "
                 f"({'; '.join(differences)}); start this one with a checkpoint location of its own"
@@ -101,10 +115,36 @@ def start_checkpointed(
             writer = writer.trigger(processingTime=every)
         query = writer.start()
         started.append(query)
-        lease.in_use = lambda: bool(query.isActive)
+        last = None
+        if available_now and closes_without_rows and closes_at_end(df.sparkSession):
+            last = LastBatch(query, partial(_run_last_batch, loop, df))
+        lease.in_use = lambda: bool(query.isActive) or (last is not None and last.is_active)
         lease.keep_beating()
         _LOG.info("%s: started on checkpoint %s", name or query.id, checkpoint.location)
-        return StreamingQuery(query, df.sparkSession, checkpoint, lease, partitions, gate)
+        return StreamingQuery(query, df.sparkSession, checkpoint, lease, partitions, gate, last)
     except BaseException:
         lease.release()
         raise
+
+
+def _run_last_batch(loop: Loop, df: DataFrame) -> None:
+    """Run the batch without rows at the end."""
+    from pyspark import cloudpickle
+
+    if is_connect(
+        df
+    ):  # the batches ran in another process, and this one does not know what is newest
+        loop = cloudpickle.loads(cloudpickle.dumps(loop))  # type: ignore[no-untyped-call]
+    loop.close(NoRows(df.sparkSession))
+
+
+def _jvm_of(spark: SparkSession) -> dict[str, Any] | None:
+    """The JVM of a classic session.
+
+    If its Python driver is killed, it notices a moment later. Until then it may write to Spark's own
+    log, and Spark would stop a query that is started meanwhile.
+    """
+    if is_connect(spark):
+        return None  # the server goes on, as it should
+    handle: Any = spark.sparkContext._jvm
+    return process_identity(int(handle.java.lang.ProcessHandle.current().pid()))

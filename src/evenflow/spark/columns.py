@@ -12,8 +12,7 @@ import pyarrow as pa
 
 from evenflow.model import InputError
 from evenflow.operators import Aggregates, NaiveBayes, Operator
-from evenflow.operators.counts import Count
-from evenflow.operators.functions import ComputedColumn
+from evenflow.operators.computed_columns import ComputedColumn
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -70,8 +69,9 @@ def with_column(df: DataFrame, column: Column | str, what: str) -> tuple[DataFra
     from pyspark.sql import Column
 
     if isinstance(column, str):
-        check_columns(df, [column], what)
-        return df, column
+        if df.columns.count(column) == 1:
+            return df, column
+        column = _by_name(df, column, what)
     if not isinstance(column, Column):
         raise InputError(f"{what} takes the name of a column or a Column, got {column!r}")
     try:
@@ -85,11 +85,35 @@ def with_column(df: DataFrame, column: Column | str, what: str) -> tuple[DataFra
     if not same:
         return df.select("*", column.alias(names[0])), names[0]
     if len(same) == 1 and computed.sameSemantics(df.select(quoted(same[0]))):
-        return df, same[0]
+        return _spelled(df, same[0], names[0]), names[0]
     raise InputError(
         f"{what}: {column} would be called {names[0]!r}, as another column is; give it a name of its "
         f'own with .alias("…")'
     )
+
+
+def _by_name(df: DataFrame, name: str, what: str) -> Column:
+    """What Spark takes a name for that is not literally a column's: one in other case, a field of a
+    struct, a name in backticks."""
+    from pyspark.errors import AnalysisException
+    from pyspark.sql import functions as F
+
+    column = F.col(name)
+    if name in df.columns or name == "*":
+        check_columns(df, [name], what)
+    try:
+        df.select(column).schema  # noqa: B018 - Connect analyses no earlier
+    except AnalysisException:
+        check_columns(df, [name], what)
+        raise
+    return column
+
+
+def _spelled(df: DataFrame, name: str, wanted: str) -> DataFrame:
+    """The DataFrame with a column as Spark names it when it is asked for in another case."""
+    if name == wanted:
+        return df
+    return df.select(*(df[quoted(own)].alias(wanted if own == name else own) for own in df.columns))
 
 
 def with_keys(df: DataFrame, keys: Sequence[Any]) -> tuple[DataFrame, tuple[str, ...]]:
@@ -100,8 +124,6 @@ def with_keys(df: DataFrame, keys: Sequence[Any]) -> tuple[DataFrame, tuple[str,
     """
     if len(keys) == 1 and isinstance(keys[0], list | tuple):
         keys = keys[0]
-    if not keys:
-        raise InputError('keyed takes at least one key column; write keyed(df, "page")')
     names: list[str] = []
     for key in keys:
         df, name = with_column(df, key, "keyed")
@@ -138,7 +160,7 @@ def compared_columns(operator: Operator) -> list[str]:
         return list(operator.columns())
     if not isinstance(operator, Aggregates):
         return []
-    return [column for _, a in operator if not isinstance(a, Count) for column in a.columns()]
+    return [column for _, a in operator for column in a.compared()]
 
 
 def _collation(kind: DataType) -> str | None:
@@ -155,30 +177,52 @@ def _collation(kind: DataType) -> str | None:
     return next((one for one in map(_collation, parts) if one is not None), None)
 
 
-def with_computed(df: DataFrame, names: Iterable[str], what: str) -> DataFrame:
+def with_computed(
+    df: DataFrame, names: Iterable[str], what: str, keys: Sequence[str] = ()
+) -> DataFrame:
     """The DataFrame with the columns that an operator reads, also those it computes.
 
-    Guarantee: a column that exists is never replaced.
+    Guarantee: a column that exists is never replaced. A name is resolved as Spark does; the column is
+    then called by it.
 
     Parameters:
         names: of columns; those of `ComputedColumn`s are added.
+        keys: the key columns, which keep their names.
     """
     plain = dict.fromkeys(names)
     for name in plain:
-        if isinstance(name, ComputedColumn) and name not in df.columns:
+        if name in df.columns:
+            continue
+        if isinstance(name, ComputedColumn):
             # Its text is its name, so that two aggregates of one expression share a column.
             df = with_column(df, name.expression.alias(str(name)), what)[0]
+            continue
+        column = _by_name(df, name, what)
+        same = [own for own in df.columns if own.lower() == name.lower()]
+        if not same:
+            df = df.select("*", column.alias(name))
+        elif same[0] in plain or same[0] in keys:
+            raise InputError(
+                f"{what}: {name!r} and {same[0]!r} are one column; write its name in one way"
+            )
+        else:
+            df = _spelled(df, same[0], name)
     check_columns(df, plain, what)
     return df
 
 
 def arrow_schema(df: DataFrame) -> pa.Schema:
     """The schema, as Arrow has it. Timestamps are moments, whatever zone a session shows them in."""
+    return arrow_types(df.schema)
+
+
+def arrow_types(schema: StructType) -> pa.Schema:
+    """A schema of Spark's, as Arrow has it."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
     if "timezone" in signature(to_arrow_schema).parameters:
-        return to_arrow_schema(df.schema, timezone="UTC")
-    return to_arrow_schema(df.schema)  # Spark 4.1, for which it is always UTC
+        return to_arrow_schema(schema, timezone="UTC")
+    return to_arrow_schema(schema)  # Spark 4.1, for which it is always UTC
 
 
 def spark_schema(schema: pa.Schema) -> StructType:

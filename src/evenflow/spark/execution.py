@@ -5,16 +5,18 @@ Spark supplies rows, shuffles and processes; everything that computes is in `eve
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from evenflow.engine.layout import FINGERPRINT, PARTITION, REPORT
 from evenflow.engine.program import Stages
 from evenflow.engine.routing import Route
+from evenflow.model import EvenflowError, InputError
 from evenflow.spark.columns import quoted, spark_schema
 from evenflow.spark.names import neutral, with_neutral_names
 from evenflow.spark.native_routing import can_route, routed_by_owner, shuffled_by_owner
@@ -47,9 +49,13 @@ class InPartition:
         from pyspark import TaskContext
 
         context = TaskContext.get()
-        return self.task(
-            0 if context is None else int(context.partitionId()), map(self._named, batches)
-        )
+        partition = 0 if context is None else int(context.partitionId())
+        try:
+            yield from self.task(partition, map(self._named, batches))
+        except EvenflowError:
+            # Its message says all there is to say. The process ends with it, and with it this setting.
+            os.environ["SPARK_HIDE_TRACEBACK"] = "1"
+            raise
 
     def _named(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         ours = batch.num_columns - len(self.names)
@@ -57,10 +63,45 @@ class InPartition:
 
 
 @dataclass(frozen=True)
-class OnSpark:
-    """Runs the tasks of a batch as one Spark job."""
+class NoRows:
+    """A batch without rows. Of an empty DataFrame, Spark's adaptive execution would run no task.
 
-    def run(self, rows: DataFrame, stages: Stages) -> list[str]:
+    Parameters:
+        sparkSession: in which its tasks run.
+    """
+
+    sparkSession: SparkSession
+
+
+@dataclass(frozen=True)
+class Idle:
+    """A task of the engine that gets no rows, whatever Spark hands it.
+
+    Parameters:
+        task: of the engine.
+    """
+
+    task: Task
+
+    def __call__(
+        self, partition: int, batches: Iterator[pa.RecordBatch]
+    ) -> Iterator[pa.RecordBatch]:
+        for _ in batches:
+            pass
+        return self.task(partition, iter(()))
+
+
+@dataclass(frozen=True)
+class OnSpark:
+    """Runs the tasks of a batch as one Spark job.
+
+    Parameters:
+        first: rows that the first batch has besides its own.
+    """
+
+    first: DataFrame | None = None
+
+    def run(self, rows: DataFrame | NoRows, stages: Stages) -> list[str]:
         """Run a batch; the reports that its tasks returned.
 
         If shuffled rows are lost with their machine and come out differently when they are made again,
@@ -69,45 +110,61 @@ class OnSpark:
         numbers that arrived in another order. A batch that is run again gives the same answer, so do
         what it says.
         """
+        if self.first is not None and stages.batch is not None and stages.batch.number == 0:
+            own = None if isinstance(rows, NoRows) else rows
+            rows = self.first if own is None else own.unionByName(self.first)
         for left in reversed(range(TRIES)):
             try:
-                reports = frame_of(rows, stages).toArrow().column(REPORT).to_pylist()
+                frame = _idle(rows, stages) if isinstance(rows, NoRows) else frame_of(rows, stages)
+                reports = frame.toArrow().column(REPORT).to_pylist()
                 return [str(report) for report in reports]
             except Exception as error:
                 if not left or not _GAVE_UP.search(str(error)):
                     raise
         raise AssertionError("unreachable")
 
-    def session(self, rows: DataFrame) -> SparkSession:
+    def session(self, rows: DataFrame | NoRows) -> SparkSession:
         return rows.sparkSession
 
 
-def frame_of(df: DataFrame, stages: Stages, loads: Observation | None = None) -> DataFrame:
+def _idle(rows: NoRows, stages: Stages) -> DataFrame:
+    """The reports of the owners, none of whom gets rows."""
+    partitions = stages.plan.partitions
+    one_each = rows.sparkSession.range(0, partitions, 1, partitions)
+    return one_each.mapInArrow(InPartition(Idle(stages.own)), f"{REPORT} string")
+
+
+def frame_of(
+    df: DataFrame, stages: Stages, loads: Observation | None = None, order: Sequence[Any] = ()
+) -> DataFrame:
     """The rows after route, shuffle, work and merge: reports in a streaming query, else output.
 
     Parameters:
         df: the rows.
         stages: of the batch.
         loads: is filled with the number of rows that each partition was sent.
+        order: by which the rows of a key are sorted, in a batch DataFrame.
     """
     job = stages.job
     names = tuple(job.rows.names)
     rows = neutral_columns(df, names)
     # Only those need fingerprints who hand states on or store them.
-    fingerprints = stages.batch is not None or stages.split is not None
-    shuffled = _shuffled(rows, names, stages.route, fingerprints, loads)
+    fingerprints = stages.batch is not None or stages.split is not None or bool(stages.route.split)
+    routed = shuffled(rows, names, stages.route, fingerprints, loads)
+    if stages.batch is None and stages.split is None:
+        routed = sorted_rows(routed, names, job.key if job.work.sorted_by_key else (), order)
     if stages.split is not None:
         parts = job.parts_schema()
         split = InPartition(stages.split, names)
         names = tuple(parts.names[_OWN_OF_PARTS:])
         schema = spark_schema(with_neutral_names(parts, _OWN_OF_PARTS))
-        shuffled = shuffled.mapInArrow(split, schema)
-        shuffled = shuffled.repartitionById(stages.plan.partitions, PARTITION)
+        routed = routed.mapInArrow(split, schema)
+        routed = routed.repartitionById(stages.plan.partitions, PARTITION)
     own = InPartition(stages.own, names)
     if stages.batch is not None:
-        return shuffled.mapInArrow(own, f"{REPORT} string")
+        return routed.mapInArrow(own, f"{REPORT} string")
     output = job.output_schema()
-    result = shuffled.mapInArrow(own, spark_schema(with_neutral_names(output)))
+    result = routed.mapInArrow(own, spark_schema(with_neutral_names(output)))
     return result.toDF(*output.names)
 
 
@@ -116,7 +173,33 @@ def neutral_columns(df: DataFrame, names: Sequence[str]) -> DataFrame:
     return df.select(*(df[quoted(name)].alias(neutral(i)) for i, name in enumerate(names)))
 
 
-def _shuffled(
+def sorted_rows(
+    rows: DataFrame, names: tuple[str, ...], keys: Sequence[str], order: Sequence[Any]
+) -> DataFrame:
+    """The rows, sorted within partitions.
+
+    Parameters:
+        rows: with neutral names, maybe after columns of our own.
+        names: the user's names.
+        keys: the first columns to sort by.
+        order: further columns of the user's.
+    """
+    if not order:
+        columns = [neutral(names.index(name)) for name in keys]
+        return rows.sortWithinPartitions(*columns) if columns else rows
+    ours = rows.columns[: len(rows.columns) - len(names)]
+    try:
+        named = rows.toDF(*ours, *names)
+        return named.sortWithinPartitions(*map(quoted, keys), *order).toDF(*rows.columns)
+    except Exception as error:
+        raise InputError(
+            f"orderBy: {next(iter(str(error).splitlines()), error)}; the columns to sort by must be "
+            "among those that the operator reads: add them to its columns, and keep them in the "
+            "DataFrame"
+        ) from error
+
+
+def shuffled(
     rows: DataFrame,
     names: tuple[str, ...],
     route: Route,

@@ -174,7 +174,8 @@ class FileJob:
                 reader = reader.option("maxFilesPerTrigger", files_per_batch)
             result = self._on(reader.load(spark_address(spark, self.path))).agg(**self.aggregates)
             writer = result.writeStream.option("checkpointLocation", checkpoint)
-            writer.options(**{f"storage.{k}": v for k, v in self.storage_options.items()})
+            if not (is_local(checkpoint) and is_local(output)):  # else they are the input's
+                writer.options(**{f"storage.{k}": v for k, v in self.storage_options.items()})
             if on_batch is not None:
                 writer.onBatch(on_batch)
             if every is None:

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Protocol
 from evenflow.model import InputError
 from evenflow.model.durations import microseconds
 from evenflow.operators import IntervalJoin
+from evenflow.operators.interval_join import HOWS as OUTER_OR_INNER
 from evenflow.operators.interval_join import Predicate
 from evenflow.operators.windows import check_time
 from evenflow.spark.columns import arrow_schema, check_columns, quoted
 from evenflow.spark.event_time import Watermark, delay_of
-from evenflow.spark.names import SIDE
+from evenflow.spark.join import HOWS
+from evenflow.spark.names import SIDE, check_names
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -25,6 +27,10 @@ class _Keyed(Protocol):
     def keys(self) -> tuple[str, ...]: ...
     @property
     def watermark(self) -> Watermark | None: ...
+    @property
+    def windows(self) -> object | None: ...
+    @property
+    def log(self) -> object | None: ...
 
 
 def interval_join(
@@ -34,11 +40,23 @@ def interval_join(
     within: str | timedelta,
     prefixes: tuple[str, str],
     where: Predicate | None,
+    how: str,
 ) -> tuple[DataFrame, IntervalJoin]:
     """The rows of both sides, with the left side's key columns, and what pairs them.
 
     Parameters are those of `Keyed.intervalJoin`.
     """
+    if left.windows is not None or left.log is not None:
+        raise InputError(
+            "intervalJoin pairs rows by its own interval, `within`; leave window(…) and inOrder(…) "
+            "out, or aggregate the pairs in a second query"
+        )
+    normal = HOWS.get(how.lower().replace("_", "")) if isinstance(how, str) else None
+    if normal not in OUTER_OR_INNER:
+        raise InputError(
+            f"intervalJoin: how takes inner, left, right or full, or another of PySpark's names of "
+            f"these, got {how!r}"
+        )
     times = (time, time) if isinstance(time, str) else tuple(time)
     if len(times) != 2 or not all(isinstance(name, str) for name in times):
         raise InputError(
@@ -51,6 +69,11 @@ def interval_join(
     _check_time(left.df, times[0])
     taken = [name for name in left.df.columns if name not in left.keys]
     if right is None:
+        if normal != "inner":
+            raise InputError(
+                f"intervalJoin: how={how!r} needs another DataFrame; rows are joined with themselves, "
+                "which gives pairs only"
+            )
         if times[0] != times[1]:
             raise InputError("intervalJoin: a self-join has one event time; give `time` one name")
         late = delay_of(left.df, left.watermark, times[0], "intervalJoin")
@@ -69,6 +92,7 @@ def interval_join(
         tuple((prefix + name,) * 2 for name in names)
         for prefix, names in zip(prefixes, (taken, others), strict=True)
     ]
+    check_names([*left.keys, *(name for side in sides for name, _ in side)])
     operator = IntervalJoin(
         (prefixes[0] + times[0], prefixes[1] + times[1]),
         apart,
@@ -77,6 +101,7 @@ def interval_join(
         SIDE,
         late,
         where,
+        normal,
     )
     _outside_the_key(operator, left.keys)
     rows = [

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import difflib
+import importlib.util
 import tempfile
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -17,10 +20,18 @@ from evenflow.model import InputError, Plan
 from evenflow.spark.checkpointed_query import start_checkpointed
 from evenflow.spark.columns import is_connect, spark_schema
 from evenflow.spark.execution import OnSpark, frame_of
-from evenflow.spark.names import check_names, check_output
+from evenflow.spark.metrics_endpoint import ServedMetrics
+from evenflow.spark.names import SIDE, check_names, check_output
+from evenflow.spark.output_places import (
+    check_apart,
+    check_store_options,
+    dead_letters_of,
+    discard_uncommitted,
+    take_places,
+)
 from evenflow.spark.preflight import preflight, try_store
 from evenflow.spark.query import StreamingQuery
-from evenflow.spark.sinks import ParquetSink, Target
+from evenflow.spark.sinks import Target
 from evenflow.spark.sinks.finding import is_temporary, sink_of
 from evenflow.spark.stream_writer import StreamSettings
 from evenflow.state.checkpoint import Checkpoint
@@ -61,7 +72,9 @@ def build_job(
         )
     wanted = work.columns()
     names = list(schema.names if wanted is None else dict.fromkeys([*keys, *wanted]))
-    check_names(names)
+    # A join of two DataFrames has added its own column by now, and looked at theirs before.
+    own = {*work.added, *([] if work.sources == 1 else [SIDE])}
+    check_names(name for name in names if name not in own)
     rows = pa.schema([schema.field(str(name)).with_nullable(True) for name in names])
     job = Job(
         key=keys,
@@ -83,7 +96,12 @@ def default_partitions(df: DataFrame) -> int:
     try:
         return int(df.sparkSession.sparkContext.defaultParallelism)
     except Exception:
-        return int(df.sparkSession.conf.get("spark.sql.shuffle.partitions") or 200)
+        return shuffle_partitions(df)
+
+
+def shuffle_partitions(df: DataFrame) -> int:
+    """As many partitions as Spark's own joins and aggregates have."""
+    return int(df.sparkSession.conf.get("spark.sql.shuffle.partitions") or 200)
 
 
 def batch_plan(df: DataFrame, job: Job) -> Plan:
@@ -99,21 +117,31 @@ def batch_plan(df: DataFrame, job: Job) -> Plan:
     return survey_plan(df, job, plan)
 
 
-def batch_frame(df: DataFrame, job: Job, plan: Plan, loads: Observation | None = None) -> DataFrame:
+def batch_frame(
+    df: DataFrame,
+    job: Job,
+    plan: Plan,
+    loads: Observation | None = None,
+    order: Sequence[Any] = (),
+) -> DataFrame:
     """The result for a batch DataFrame, one row per key; nothing runs until it is used.
 
     Parameters:
         loads: is filled with the rows of each partition once the result is computed.
+        order: by which the rows of a key are sorted.
     """
-    return frame_of(df, Stages.of(job, plan), loads)
+    return frame_of(df, Stages.of(job, plan), loads, order)
 
 
-def start_query(df: DataFrame, job: Job, settings: StreamSettings) -> StreamingQuery:
+def start_query(
+    df: DataFrame, job: Job, settings: StreamSettings, first: DataFrame | None = None
+) -> StreamingQuery:
     """Start the streaming query of a job.
 
     Parameters:
         df: the streaming DataFrame.
         settings: where the output goes, and how often.
+        first: rows that the first batch has besides its own.
     """
     check_output(job.output_schema().names, settings.format, settings.name)
     target = Target(
@@ -135,20 +163,28 @@ def start_query(df: DataFrame, job: Job, settings: StreamSettings) -> StreamingQ
                 f"{', '.join(target.schema.names)}"
             )
     keep, location = settings.keep, _checkpoint_location(df, settings)
+    check_store_options(location, settings)
+    letters = dead_letters_of(job, target, settings)
     sink = sink_of(settings.format, target)
 
     def program(checkpoint: Checkpoint) -> KeyedProgram:
         storage = checkpoint.storage
-        staging = sink.staging(storage)
-        if staging != storage and staging.concurrency > 1:
-            try_store(staging)
-        preflight(df.sparkSession, [storage, staging])
-        if isinstance(sink, ParquetSink):
-            sink.claim(checkpoint.query)  # before anything in it is deleted
-        drop_uncommitted(checkpoint, staging)
-        return KeyedProgram(job, sink, OnSpark(), settings.name)
+        places = [sink, *([] if letters is None else [letters.sink])]
+        check_apart(checkpoint.location, places)
+        staging = [place.staging(storage) for place in places]
+        for store in staging:
+            if store != storage and store.concurrency > 1:
+                try_store(store)
+        preflight(df.sparkSession, [storage, *staging])
+        take_places(checkpoint, sink, letters)
+        drop_uncommitted(checkpoint, *staging)
+        if letters is not None:
+            discard_uncommitted(letters, checkpoint)
+        return KeyedProgram(job, sink, OnSpark(first), settings.name, letters)
 
-    return start_checkpointed(
+    served = _served_metrics(df, location, settings)
+    start = partial(
+        start_checkpointed,
         df,
         location,
         job.identity(),
@@ -157,11 +193,40 @@ def start_query(df: DataFrame, job: Job, settings: StreamSettings) -> StreamingQ
         every=settings.every,
         available_now=settings.available_now,
         name=settings.name,
-        on_batch=settings.on_batch,
         keep=keep,
         lease_seconds=settings.lease_seconds,
         storage_options=settings.storage_options,
+        carries_over=job.carries_over,
+        closes_without_rows=job.work.closes_without_rows,
     )
+    if served is None:
+        return start(on_batch=settings.on_batch)
+    try:
+        query = start(on_batch=served.beside(settings.on_batch))
+    except BaseException:
+        served.close()
+        raise
+    served.while_active(lambda: query.isActive)
+    return query
+
+
+def _served_metrics(df: DataFrame, location: str, settings: StreamSettings) -> ServedMetrics | None:
+    """The metrics as Prometheus reads them, where the query has a port for them."""
+    place = settings.metrics_at
+    if place is None:
+        return None
+    if is_connect(df):
+        raise InputError(
+            'option "metricsPort" is not available on Spark Connect, where batches run in a process of '
+            "the server; `evenflow dashboard` serves /metrics of any checkpoint"
+        )
+    if importlib.util.find_spec("prometheus_client") is None:
+        raise InputError(
+            'option "metricsPort" needs prometheus-client; install it with '
+            "pip install 'evenflow[prometheus]'"
+        )
+    name = settings.name or location.rstrip("/").rpartition("/")[2]
+    return ServedMetrics(name, *place)
 
 
 def _checkpoint_location(df: DataFrame, settings: StreamSettings) -> str:

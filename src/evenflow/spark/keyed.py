@@ -11,30 +11,33 @@ from evenflow.engine.job import AUTO, Job
 from evenflow.engine.joined_rows import JoinedRows
 from evenflow.engine.keyed_states import KeyedStates
 from evenflow.engine.ordered_states import LogColumns, OrderedStates
-from evenflow.engine.windowed_states import WindowedStates
 from evenflow.engine.work import Work
 from evenflow.grouping.protocol import GroupingScheme
 from evenflow.model import InputError, Plan
-from evenflow.model.durations import microseconds
 from evenflow.model.validation import check_partitions
 from evenflow.operators import Aggregate, Aggregates, Operator, Window, count
 from evenflow.operators.interval_join import Predicate
+from evenflow.operators.sessions import Session
 from evenflow.spark.columns import (
     arrow_schema,
     check_collations,
     check_columns,
     compared_columns,
     spark_schema,
-    with_column,
     with_computed,
     with_keys,
 )
-from evenflow.spark.event_time import Watermark, delay_of
+from evenflow.spark.event_time import Watermark
+from evenflow.spark.event_time_verbs import EventTimeVerbs, windowed_states
+from evenflow.spark.groups import GroupedFunctions, whole_keys_scheme
 from evenflow.spark.interval_join import interval_join
 from evenflow.spark.jobs import batch_frame, batch_plan, build_job, default_partitions, start_query
+from evenflow.spark.join import join
 from evenflow.spark.query import StreamingQuery
 from evenflow.spark.result import BalancedDataFrame, BalancedStream
-from evenflow.spark.stream_writer import APPEND, UPDATE, StreamSettings
+from evenflow.spark.session_windows import without_session
+from evenflow.spark.stateful.methods import StatefulMethods
+from evenflow.spark.stream_writer import APPEND, StreamSettings
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Observation
@@ -61,12 +64,14 @@ def keyed(df: DataFrame, *keys: Any) -> Keyed:
     Example (for a streaming DataFrame, `.writeStream` follows):
         counts = ef.keyed(clicks, "page").agg(hits=ef.count())
     """
+    values = tuple(df.columns)
+    df, keys, session = without_session(df, keys)
     df, names = with_keys(df, keys)
-    return Keyed(df, names)
+    return Keyed(df, names, windows=session, values=values)
 
 
 @dataclass(frozen=True)
-class Keyed:
+class Keyed(EventTimeVerbs, GroupedFunctions, StatefulMethods):
     """A DataFrame with a key, and how its work is to be balanced. Every method returns a new one."""
 
     df: DataFrame
@@ -76,8 +81,10 @@ class Keyed:
     seed: int = 0
     replanning: Replanning | None = None
     watermark: Watermark | None = None
-    windows: Window | None = None
+    windows: Window | Session | None = None
     log: LogColumns | None = None
+    values: tuple[str, ...] = ()  #: the columns before keys were added
+    order: tuple[Any, ...] = ()
 
     def balance(
         self,
@@ -139,56 +146,37 @@ class Keyed:
             )
         return replace(self, replanning=Replanning(planner, theta, **parameters))
 
-    def withWatermark(self, eventTime: str, delayThreshold: str | timedelta) -> Keyed:
-        """Say how late rows may come, as `DataFrame.withWatermark` does.
-
-        A window is over when a row has been seen whose event time is later than the window's end by
-        more than the delay. Then its state is dropped; rows of it that come later still are dropped
-        and counted. Without this call, the watermark that the DataFrame itself has is used.
-
-        Parameters:
-            eventTime: the name of the timestamp column.
-            delayThreshold: "10 minutes", or a timedelta.
-        """
-        check_columns(self.df, [eventTime], "withWatermark")
-        delay = microseconds("withWatermark: delayThreshold", delayThreshold, least=0)
-        return replace(self, watermark=Watermark(eventTime, delay))
-
-    def window(
+    def join(
         self,
-        timeColumn: Column | str,
-        windowDuration: str | timedelta,
-        slideDuration: str | timedelta | None = None,
-        startTime: str | timedelta | None = None,
-    ) -> Keyed:
-        """Group by event-time windows as well: one row per key and window, with the column `window`, a
-        struct of `start` and `end`, after the keys.
+        other: Keyed | DataFrame,
+        on: str | Sequence[str] | None = None,
+        how: str = "inner",
+    ) -> DataFrame:
+        """Join batch DataFrames on the key, as `DataFrame.join` does, with hot keys on several tasks.
 
-        Guarantee: the windows of Spark's `window` function, and the rows that Spark's own streaming
-        aggregation takes in and drops. State is dropped once its window is over.
+        Where one side has many rows of a key, they are split, and the rows of the other side go to
+        every part; where both have many, they meet in a grid. All of it is done by Spark's own
+        operators; no row visits Python.
+
+        Guarantee: the rows, columns and names of Spark's own `join`, for null keys, too. In an outer
+        join, rows without a partner come out once, and those with a null key are spread over all tasks.
+
+        Like `agg`, this starts a Spark job that reads the key columns of both sides once; nothing else
+        runs until the result is used. Where no key is hot, and where Spark broadcasts one side, the
+        result is Spark's own join: Spark alone is enough. The two sides must be the same when the
+        result is computed as they were when `join` was called.
 
         Parameters:
-            timeColumn: the event time, a timestamp. Rows where it is null are in no window.
-            windowDuration: how long a window is: "10 minutes", or a timedelta.
-            slideDuration: how far apart windows begin; None for windows that do not overlap.
-            startTime: how long after the full hour, day, … windows begin; "15 minutes" for hourly
-                windows at a quarter past.
+            other: the other side: a DataFrame with key columns of the same names, or `keyed(…)` with as
+                many key columns of the same types. Where names differ, both sides' columns are kept.
+            on: the key columns, which may be repeated here, as in `DataFrame.join`.
+            how: "inner", "left", "right", "full", "semi", "anti", or another of PySpark's names.
+
+        Example:
+            named = ef.keyed(clicks, "page").join(pages, how="left")
         """
-        df, name = with_column(self.df, timeColumn, "window")
-        chosen = Window(
-            name,
-            size=microseconds("windowDuration", windowDuration),
-            slide=microseconds(
-                "slideDuration", windowDuration if slideDuration is None else slideDuration
-            ),
-            start=microseconds(
-                "startTime", "0 seconds" if startTime is None else startTime, least=-(1 << 62)
-            ),
-        )
-        chosen.time_type(arrow_schema(df))
-        if self.log is not None:
-            raise InputError("window and inOrder(…) cannot be combined; use two queries")
-        return replace(self, df=df, windows=chosen)
+        right = other if isinstance(other, Keyed) else keyed(other, *self.keys)
+        return join(self, right, on, how)
 
     def intervalJoin(
         self,
@@ -198,13 +186,15 @@ class Keyed:
         within: str | timedelta,
         prefixes: tuple[str, str] = ("left_", "right_"),
         where: Predicate | None = None,
+        how: str = "inner",
     ) -> BalancedDataFrame:
         """Pair the rows of a key that are close in event time: with those of another DataFrame or, if
         none is given, with each other.
 
         Guarantee: every pair exactly once, in the batch in which the later of its rows arrives, unless
-        that row is late; in a batch DataFrame no row is late. The pairs are those of Spark's own inner
-        join on the key and on |difference of times| ≤ `within`.
+        that row is late; in a batch DataFrame no row is late. The pairs are those of Spark's own join
+        on the key and on |difference of times| ≤ `within`; in an outer join of streams, a row without a
+        partner comes out once the watermark has passed the last moment of one.
 
         A stream needs `withWatermark`; of two streams, the slower one holds the watermark back, and the
         larger delay counts.
@@ -216,14 +206,10 @@ class Keyed:
             prefixes: put before the names of the columns of the left and of the right row.
             where: takes a table of pairs, and returns an array with one boolean per pair: which of them
                 count. It is called with whole Arrow tables.
+            how: "inner", "left", "right", "full", or another of PySpark's names of these.
         """
-        if self.windows is not None or self.log is not None:
-            raise InputError(
-                "intervalJoin pairs rows by its own interval, `within`; leave window(…) and inOrder(…) "
-                "out, or aggregate the pairs in a second query"
-            )
-        df, join = interval_join(self, other, time, within, prefixes, where)
-        return replace(self, df=df)._result(lambda mode: JoinedRows(join))
+        df, pairs = interval_join(self, other, time, within, prefixes, where, how)
+        return replace(self, df=df)._result(lambda mode: JoinedRows(pairs))
 
     def inOrder(
         self, headers: str = "headers", partition: str = "partition", offset: str = "offset"
@@ -271,10 +257,9 @@ class Keyed:
                 key.
         """
         if not isinstance(operator, Operator):
-            raise InputError(
-                f"apply takes an evenflow.Operator, got {operator!r}; inherit from it, or wrap a "
-                "function with evenflow.PerKey"
-            )
+            from evenflow.spark.grouped_functions import apply_udf
+
+            return cast(BalancedDataFrame, apply_udf(self, operator))
         ready = self._reading(operator)
         return ready._result(lambda mode: ready._work(operator, mode))
 
@@ -306,9 +291,9 @@ class Keyed:
         ready = self._reading(operator)
         return ready._batch_frame(ready._job(ready._work(operator)), plan, loads)
 
-    def _result(self, work_of: Callable[[str], Work]) -> BalancedDataFrame:
+    def _result(self, work_of: Callable[[str | None], Work]) -> BalancedDataFrame:
         """The result of work, which a stream's output mode may change."""
-        job = self._job(work_of(UPDATE))
+        job = self._job(work_of(None))
         if not self.df.isStreaming:
             return cast(BalancedDataFrame, self._batch_frame(job))
 
@@ -320,13 +305,19 @@ class Keyed:
 
         return cast(BalancedDataFrame, BalancedStream(schema, start))
 
+    def _job_on(self, df: DataFrame, work: Work) -> Job:
+        return replace(self, df=df)._job(work)
+
+    def _frame_on(self, df: DataFrame, job: Job) -> DataFrame:
+        return replace(self, df=df)._batch_frame(job)
+
     def _batch_frame(
         self, job: Job, plan: Plan | None = None, loads: Observation | None = None
     ) -> DataFrame:
         from evenflow.spark.session import check_session
 
         check_session(self.df.sparkSession)
-        return batch_frame(self.df, job, plan or batch_plan(self.df, job), loads)
+        return batch_frame(self.df, job, plan or batch_plan(self.df, job), loads, self.order)
 
     def _reading(self, operator: Operator) -> Keyed:
         """This, with the columns that the operator computes from others."""
@@ -334,19 +325,18 @@ class Keyed:
         if wanted is None:
             return self
         name = type(operator).__name__
-        df = with_computed(self.df, wanted, name)
+        df = with_computed(self.df, wanted, name, self.keys)
         check_collations(df, compared_columns(operator), name)
         return replace(self, df=df)
 
-    def _work(self, operator: Operator, mode: str = UPDATE) -> Work:
+    def _work(self, operator: Operator, mode: str | None = None) -> Work:
         """What happens to the rows of a key.
 
         Parameters:
-            mode: the output mode of a stream.
+            mode: the output mode of a stream; None for the usual one of the work.
         """
         if self.windows is not None:
-            delay = delay_of(self.df, self.watermark, self.windows.column, "window")
-            return WindowedStates(operator, replace(self.windows, delay=delay, mode=mode))
+            return windowed_states(self.df, operator, self.windows, self.watermark, mode)
         if mode == APPEND:
             raise InputError(
                 'outputMode "append" writes a row once it can no longer change, which without windows '
@@ -358,11 +348,16 @@ class Keyed:
 
     def _job(self, work: Work) -> Job:
         """The computation without its data, checked."""
+        if not self.keys:
+            raise InputError(
+                'keyed takes at least one key column here; write keyed(df, "page"). Without a key, '
+                "applyInPandas, applyInArrow and cogroup take all rows as one group"
+            )
         return build_job(
             arrow_schema(self.df),
             self.keys,
             work,
-            scheme=self.scheme,
+            scheme=whole_keys_scheme(self) if self.order else self.scheme,
             partitions=self.partitions or default_partitions(self.df),
             seed=self.seed,
             replanning=self.replanning,

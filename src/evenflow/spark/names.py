@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from evenflow.engine.output import Sink
 
 _OURS = "__evenflow"  # how names of our own columns begin
+INITIAL = f"{_OURS}_initial"  #: holds the initial state of a processor
 SIDE = f"{_OURS}_right"  #: is true for rows of the right side of a join
 _BATCH = "batch"
 _NUMBERED = ("parquet", "memory")  # formats whose rows have the batch's number beside them
@@ -50,7 +51,7 @@ def as_pattern(path: str) -> str:
 def check_names(names: Iterable[str]) -> None:
     """Refuse the names of our own columns, which travel beside the user's."""
     for name in names:
-        if name.lower() in RESERVED or (name.lower().startswith(_OURS) and name != SIDE):
+        if name.lower() in RESERVED or name.lower().startswith(_OURS):
             raise InputError(
                 f"the column {name!r} has the name of one that evenflow adds itself; rename it with "
                 'withColumnRenamed, or give a key an .alias("…")'

@@ -19,6 +19,7 @@ from evenflow.spark.query import reason_of
 from evenflow.state.errors import explained
 from evenflow.storage import Storage
 from evenflow.storage.check import PROBES, check_store
+from evenflow.version import VERSION
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -119,11 +120,9 @@ def own_versions() -> dict[str, str]:
     """The versions that executors must have, too."""
     import pyarrow
 
-    import evenflow
-
     return {
         "Python": platform.python_version(),
-        "evenflow": evenflow.__version__,
+        "evenflow": VERSION,
         "pyarrow": pyarrow.__version__,
     }
 

@@ -6,12 +6,12 @@ import json
 from dataclasses import dataclass
 from functools import partial
 
-from evenflow.model import InputError
-from evenflow.state.errors import explained
-from evenflow.state.source import Source
+from evenflow.model import InputError, shapes
+from evenflow.state.errors import damaged, explained
+from evenflow.state.source import PROGRESS, Source
 from evenflow.storage import Storage, together
 
-PROGRESS = "spark"  #: of the checkpoint location, beside ours
+__all__ = ["PROGRESS", "ProgressLog"]
 
 
 @dataclass(frozen=True)
@@ -32,13 +32,21 @@ class ProgressLog:
         """The rows of a batch that Spark has begun."""
         names = ("metadata", f"offsets/{batch}")
         metadata, offsets = together(self.storage, [partial(self._read, name) for name in names])
-        return Source(json.loads(metadata)["id"], offsets)
+        try:
+            query = json.loads(metadata)["id"]
+        except (ValueError, KeyError, TypeError, RecursionError):
+            query = None
+        if shapes.text(query, "id"):
+            raise damaged(self.storage.where("metadata"), "it does not name Spark's query")
+        return Source(query, offsets)
 
     def _read(self, name: str) -> str:
         where = self.storage.where(name)
         try:
             with explained("read", where):
                 return self.storage.read(name).decode()
+        except UnicodeDecodeError as error:
+            raise damaged(where, f"it is not text: {error.reason}") from None
         except FileNotFoundError:
             raise InputError(
                 f"Spark has begun a batch, and {where} is missing: was it deleted while the query ran?"

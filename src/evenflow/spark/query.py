@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 from evenflow.model import EvenflowError
 from evenflow.model.validation import check_not_negative, check_partitions
 from evenflow.spark.batch_metrics import metrics_frame
+from evenflow.spark.last_batch import LastBatch
 from evenflow.spark.stopping import BatchGate
 from evenflow.state.journal import request_partitions
 from evenflow.state.metrics import read_metrics
@@ -30,10 +31,14 @@ _OURS = (
     "CheckpointError:",
     "AlreadyCommitted:",
     "LostLease:",
+    "FunctionFailed:",
     "EvenflowError:",
 )
 _POLL = 0.1  # seconds
-_OTHER_DRIVER = "CONCURRENT_STREAM_LOG_UPDATE"  # of Spark
+_OTHER_DRIVER = (
+    "CONCURRENT_STREAM_LOG_UPDATE",
+    "Multiple streaming queries are concurrently using",
+)
 
 
 class QueryFailed(EvenflowError, RuntimeError):
@@ -52,6 +57,7 @@ class StreamingQuery:
         lease: keeps other drivers away from the checkpoint; released when the query has ended.
         partitions: how many it was started with.
         gate: lets batches begin; None where they run in another process (Spark Connect).
+        last_batch: is run once Spark's query has ended, and belongs to it; None if there is none.
     """
 
     def __init__(
@@ -62,12 +68,14 @@ class StreamingQuery:
         lease: Lease,
         partitions: int,
         gate: BatchGate | None = None,
+        last_batch: LastBatch | None = None,
     ) -> None:
         self.spark_query = spark_query  #: Spark's own handle, for all that is not here
         self.checkpoint = checkpoint.location  #: the checkpoint location
         self.partitions = partitions  #: as many as it was started with
         self._storage = checkpoint.storage
         self._spark, self._lease, self._gate = spark, lease, gate
+        self._last = last_batch
 
     @property
     def name(self) -> str | None:
@@ -87,7 +95,7 @@ class StreamingQuery:
     @property
     def isActive(self) -> bool:
         """Whether it is running."""
-        return bool(self.spark_query.isActive)
+        return bool(self.spark_query.isActive) or (self._last is not None and self._last.is_active)
 
     @property
     def status(self) -> dict[str, Any]:
@@ -106,7 +114,9 @@ class StreamingQuery:
 
     def exception(self) -> QueryFailed | None:
         """The error that it has ended with, if any."""
-        error = self.spark_query.exception()
+        error: Exception | None = self.spark_query.exception()
+        if error is None and self._last is not None:
+            error = self._last.error
         return None if error is None else self._failure(error)
 
     def awaitTermination(self, timeout: float | None = None) -> bool:
@@ -117,6 +127,7 @@ class StreamingQuery:
         """
         from pyspark.errors import StreamingQueryException
 
+        until = None if timeout is None else time.monotonic() + timeout
         try:
             if timeout is None:
                 self.spark_query.awaitTermination()
@@ -127,16 +138,26 @@ class StreamingQuery:
             failure = self._failure(error)
             self._lease.release()
             raise failure from error
+        if ended and self._last is not None:
+            left = None if until is None else max(0.0, until - time.monotonic())
+            ended = self._last.wait(left)
         if ended:
+            failed = None if self._last is None else self._last.error
+            told = None if failed is None else self._failure(failed)
             self._lease.release()
+            if told is not None:
+                raise told from failed
         return ended
 
     def processAllAvailable(self) -> None:
-        """Wait until all rows that are there now have been processed; for tests."""
+        """Wait until all rows that are there now have been processed; for tests. With the trigger
+        `availableNow`, until the query has ended."""
         from pyspark.errors import StreamingQueryException
 
         try:
             self.spark_query.processAllAvailable()
+            if self._last is not None:
+                self.awaitTermination()
         except StreamingQueryException as error:
             failure = self._failure(error)
             self._lease.release()
@@ -158,11 +179,15 @@ class StreamingQuery:
         if self._gate is not None and self._gate.is_inside():
             threading.Thread(target=self.stop, args=(timeout,), daemon=True).start()
             return
+        if self._last is not None:
+            self._last.cancel()
         if self._gate is not None:
             self._gate.close(timeout)
         else:
             self._wait_for_batch(timeout)
         self.spark_query.stop()
+        if self._last is not None:
+            self._last.wait(timeout)
         self._lease.release()
 
     def scale(self, partitions: int) -> None:
@@ -193,7 +218,8 @@ class StreamingQuery:
         """The error in one line. Spark may be the first to notice another driver on the checkpoint."""
         text = str(error)
         with suppress(EvenflowError, OSError):
-            if _OTHER_DRIVER in text and (taken := self._lease.taken_over()) is not None:
+            concurrent = any(words in text for words in _OTHER_DRIVER)
+            if concurrent and (taken := self._lease.taken_over()) is not None:
                 return QueryFailed(str(taken))
         return QueryFailed(reason_of(text))
 
@@ -201,7 +227,8 @@ class StreamingQuery:
         """Wait until Spark says that no batch is in progress, or that another one is."""
         until = None if timeout is None else time.monotonic() + timeout
         first = self._last_batch()
-        while self.isActive and self.status["isTriggerActive"] and self._last_batch() == first:
+        active = self.spark_query
+        while active.isActive and self.status["isTriggerActive"] and self._last_batch() == first:
             if until is not None and time.monotonic() >= until:
                 return
             time.sleep(_POLL)

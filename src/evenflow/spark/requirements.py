@@ -18,7 +18,7 @@ from evenflow.model import EvenflowError, InputError
 from evenflow.spark.java import find_java
 from evenflow.spark.locations import storage_for
 from evenflow.spark.preflight import preflight, try_store
-from evenflow.spark.session import check_session, check_version, running_session
+from evenflow.spark.session import check_session, check_version, has_evenflow, running_session
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -160,7 +160,7 @@ def worker_python() -> Check:
     """Which Python runs the tasks."""
     chosen = os.environ.get("PYSPARK_PYTHON")
     if not chosen:
-        return Check("PYSPARK_PYTHON", "ok", "not set: this Python runs the tasks")
+        return _unchosen_python()
     path = shutil.which(chosen)
     if path is None:
         return Check(
@@ -174,6 +174,26 @@ def worker_python() -> Check:
             f"it must have evenflow installed; unset it, or set it to {sys.executable}",
         )
     return Check("PYSPARK_PYTHON", "ok", chosen)
+
+
+def _unchosen_python() -> Check:
+    """What runs the tasks of a session that somebody starts as PySpark's pages say: the `python3` of
+    the PATH, which is not this one where an environment was not activated."""
+    name, found = "PYSPARK_PYTHON", shutil.which("python3")
+    own = f"not set: the tasks of evenflow's own commands run under {sys.executable}"
+    if found is not None and Path(found).parent == Path(sys.executable).parent:
+        return Check(name, "ok", "not set: this Python runs the tasks")
+    if found is not None and has_evenflow(found):
+        return Check(name, "ok", f"{own}; other sessions' under {found}, which has evenflow, too")
+    other = (
+        "no python3 is on the PATH" if found is None else f"{found}, which does not have evenflow"
+    )
+    return Check(
+        name,
+        "warning",
+        f"{own}; tasks of other sessions fail: {other}",
+        f"activate the environment, or export PYSPARK_PYTHON={sys.executable}",
+    )
 
 
 def kernel_cache() -> Check:

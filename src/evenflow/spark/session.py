@@ -235,7 +235,7 @@ def _check_tasks_python(spark: SparkSession) -> None:
         return
     used = str(getattr(context, "pythonExec", sys.executable))
     found = shutil.which(used)
-    if not str(context.master).startswith("local") or found is None or _has_evenflow(found):
+    if not str(context.master).startswith("local") or found is None or has_evenflow(found):
         return
     raise InputError(
         f"Spark's tasks run under {found}, which does not have evenflow; set PYSPARK_PYTHON to "
@@ -245,7 +245,8 @@ def _check_tasks_python(spark: SparkSession) -> None:
 
 
 @cache
-def _has_evenflow(python: str) -> bool:
+def has_evenflow(python: str) -> bool:
+    """Whether a Python on this machine has this package."""
     if os.path.abspath(python) == os.path.abspath(sys.executable):
         return True
     asked = "import importlib.util as u, sys; sys.exit(u.find_spec('evenflow') is None)"

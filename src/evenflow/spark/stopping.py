@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
+from evenflow.engine.failures import FunctionFailed
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
 # What Spark takes for the end of a batch whose query was stopped, and signs of one in longer texts.
 _STOPPED = "py4j.protocol.Py4JJavaError: An error occurred while calling {}: {}"
 _SIGNS_OF_A_STOP = ("SPARK_JOB_CANCELLED", "Interrupted", "ClosedByInterrupt")
+_FAILURE = FunctionFailed.__name__
 _POLL = 0.05  # seconds
 
 
@@ -92,7 +95,8 @@ def stoppable(
             each(df, batch)
         except Py4JJavaError as error:
             text = str(error)
-            if not any(sign in text for sign in _SIGNS_OF_A_STOP):
+            # The words of a user's own error may be among the signs.
+            if _FAILURE in text or not any(sign in text for sign in _SIGNS_OF_A_STOP):
                 raise
             first = next((line for line in text.splitlines()[1:] if line.strip()), "")
             raise RuntimeError(

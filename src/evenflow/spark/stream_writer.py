@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from evenflow.engine.dead_letters import LIMIT
 from evenflow.model import InputError
 from evenflow.spark.sinks import ForEachBatch, ForEachRow, Sink
 from evenflow.spark.sinks.protocol import OWN_OPTIONS
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 UPDATE, APPEND = "update", "append"
 OnBatch = Callable[[Mapping[str, Any]], object]
 KEPT_VERSIONS = 10
+_MOST_PORTS = 65_535
 
 
 @dataclass(frozen=True)
@@ -32,7 +34,7 @@ class StreamSettings:
         format: the name of a format, or a sink; None for that of the table, or Parquet.
         path: where the output goes, for formats that write files.
         table: the name of the table that it goes to, in place of a path.
-        mode: the output mode, "update" or "append".
+        mode: the output mode, "update" or "append"; None for the usual one of the work.
         options: evenflow's own, by their names in lower case; those of the store are among them.
         format_options: all others, as the user wrote them.
         partition_by: columns that the format partitions its output by.
@@ -45,7 +47,7 @@ class StreamSettings:
     format: str | Sink | None = None
     path: str | None = None
     table: str | None = None
-    mode: str = UPDATE
+    mode: str | None = None
     options: Mapping[str, str] = field(default_factory=dict, repr=False)  # maybe with credentials
     format_options: Mapping[str, str] = field(default_factory=dict, repr=False)
     partition_by: tuple[str, ...] = ()
@@ -63,6 +65,31 @@ class StreamSettings:
     def lease_seconds(self) -> int:
         """How long the driver must not be heard of for another one to take over."""
         return self._whole("leaseSeconds", int(SECONDS))
+
+    @property
+    def dead_letter_limit(self) -> int:
+        """How many rows may be set aside, where there is a place for them."""
+        if "deadletterlimit" in self.options and "deadletterpath" not in self.options:
+            raise InputError(
+                'option "deadLetterLimit" says how many rows may be set aside, and nothing says where '
+                'to; add option "deadLetterPath", or leave it out'
+            )
+        return self._whole("deadLetterLimit", LIMIT)
+
+    @property
+    def metrics_at(self) -> tuple[str, int] | None:
+        """Address and port of `/metrics`; None if it is not asked for."""
+        if "metricsport" not in self.options:
+            if "metricsaddress" in self.options:
+                raise InputError(
+                    'option "metricsAddress" says where Prometheus finds the metrics, and no port is '
+                    'given; add option "metricsPort", or leave it out'
+                )
+            return None
+        port = self._whole("metricsPort", 0)
+        if port > _MOST_PORTS:
+            raise InputError(f'option "metricsPort" takes a port up to {_MOST_PORTS}, got {port}')
+        return self.options.get("metricsaddress", "127.0.0.1"), port
 
     @property
     def storage_options(self) -> dict[str, str]:
@@ -121,7 +148,8 @@ class StreamWriter:
 
         Parameters:
             outputMode: "update" (the default): the row of every key, or key and window, that the batch
-                touched; "append": with windows, every row once, when its window is over. The pairs of
+                touched; "append": with windows, every row once, when its window is over. Sessions have
+                "append" alone, which is their default. The rows of `dropDuplicates` and the pairs of
                 `intervalJoin` are the same in both.
         """
         mode = outputMode.lower() if isinstance(outputMode, str) else outputMode
@@ -142,10 +170,15 @@ class StreamWriter:
                 the URI of a store: a query that finds them continues where it ended; "path", as in
                 `start`; "keepVersions", how many old versions of the state to keep (10);
                 "leaseSeconds", how long a driver must not be heard of for another machine to take
-                over (30); "storage.NAME", such as "storage.region" or "storage.access_key_id", for the
-                store of checkpoint and output, where neither the session's Hadoop configuration nor
-                the environment has it. All others are the format's, and checked at the start: for
-                "console", "numRows" (20); for Spark's formats, theirs.
+                over (30); "deadLetterPath", a directory for rows that the operator fails for: they
+                are set aside there with their error, in place of stopping the query;
+                "deadLetterLimit", how many, since the query began (1000); "metricsPort", a port where
+                this process serves `/metrics` to Prometheus while the query runs, and
+                "metricsAddress", the address it listens on (127.0.0.1); "storage.NAME", such as
+                "storage.region" or "storage.access_key_id", for the store of checkpoint and output,
+                where neither the session's Hadoop configuration nor the environment has it. All others
+                are the format's, and checked at the start: for "console", "numRows" (20); for Spark's
+                formats, theirs.
             value: None leaves it as it is.
         """
         if not isinstance(key, str) or not key.strip():

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+
 from evenflow.engine.job import Job
-from evenflow.engine.survey import SURVEYED, Survey, hot_keys, plan_for
-from evenflow.model import Plan
+from evenflow.engine.survey import SURVEYED, Survey, hot_keys, listed_keys, plan_for
+from evenflow.model import KeyCounts, Plan
 from evenflow.spark.columns import spark_schema
 from evenflow.spark.execution import InPartition, neutral_columns
 
@@ -19,7 +21,16 @@ def survey_plan(df: DataFrame, job: Job, plan: Plan) -> Plan:
 
     A Spark job reads the key columns once, here.
     """
-    survey = InPartition(Survey(job.key), job.key)
+    found = _surveyed(df, job)
+    return plan_for(job, plan, hot_keys(found), listed_keys(found))
+
+
+def surveyed_keys(df: DataFrame, job: Job) -> KeyCounts:
+    """The most frequent keys of the DataFrame; a Spark job reads the key columns once."""
+    return hot_keys(_surveyed(df, job))
+
+
+def _surveyed(df: DataFrame, job: Job) -> pa.Table:
+    survey = InPartition(Survey(job.key, lists=job.work.in_key_order), job.key)
     keys = neutral_columns(df, job.key)
-    found = keys.mapInArrow(survey, spark_schema(SURVEYED)).toArrow()
-    return plan_for(job, plan, hot_keys(found))
+    return keys.mapInArrow(survey, spark_schema(SURVEYED)).toArrow()

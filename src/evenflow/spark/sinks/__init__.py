@@ -9,7 +9,7 @@ from evenflow.spark.sinks.foreach_batch import ForEachBatch
 from evenflow.spark.sinks.foreach_row import ForEachRow
 from evenflow.spark.sinks.memory import MemorySink
 from evenflow.spark.sinks.noop import NoopSink
-from evenflow.spark.sinks.parquet import ParquetSink, read_output
+from evenflow.spark.sinks.parquet import ParquetSink, read_latest, read_output
 from evenflow.spark.sinks.protocol import Format, InCheckpoint, Target
 
 __all__ = [
@@ -23,5 +23,6 @@ __all__ = [
     "ParquetSink",
     "Sink",
     "Target",
+    "read_latest",
     "read_output",
 ]

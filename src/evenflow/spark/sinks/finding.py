@@ -9,6 +9,8 @@ from typing import Any
 from evenflow.engine.output import Sink
 from evenflow.model import InputError
 from evenflow.model.discovery import Catalogue
+from evenflow.spark.sinks.foreach_batch import ForEachBatch
+from evenflow.spark.sinks.foreach_row import ForEachRow
 from evenflow.spark.sinks.protocol import Format, Target
 from evenflow.spark.sinks.spark_format import SparkFormat
 from evenflow.spark.sinks.tables import format_of_table
@@ -19,7 +21,10 @@ _FILES = ("parquet",)  # formats of evenflow that as tables are Spark's own
 
 
 def is_temporary(format: str | Sink | None) -> bool:
-    """Whether the output ends with the process, so that its state may, too."""
+    """Whether the output ends with the process, so that its state may, too; or, as in Spark, is
+    handed to a function."""
+    if isinstance(format, ForEachBatch | ForEachRow):
+        return True
     known = FORMATS.all()
     return isinstance(format, str) and format.lower() in known and known[format.lower()].temporary
 

@@ -17,7 +17,16 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 #: Options of every format, under the names that people type.
-OWN_OPTIONS = ("checkpointLocation", "path", "keepVersions", "leaseSeconds")
+OWN_OPTIONS = (
+    "checkpointLocation",
+    "path",
+    "keepVersions",
+    "leaseSeconds",
+    "deadLetterPath",
+    "deadLetterLimit",
+    "metricsPort",
+    "metricsAddress",
+)
 
 
 class Format(Sink, Protocol):

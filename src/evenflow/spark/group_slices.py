@@ -1,0 +1,163 @@
+"""What a function is given: the rows of one group after the other, as pandas or Arrow has them.
+
+Whole chunks of groups are converted at once and then sliced, because converting a few rows costs more
+than most functions do with them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.types as types
+
+from evenflow.operators.groups import I64
+from evenflow.spark.conversion import Conversion
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class ArrowSlices:
+    """The rows of each group as an Arrow table.
+
+    Parameters:
+        table: the rows, group by group.
+        bounds: where each group begins and, at the next index, ends.
+    """
+
+    def __init__(self, table: pa.Table, bounds: I64) -> None:
+        self._table, self._bounds = table, bounds.tolist()
+
+    def __getitem__(self, group: int) -> pa.Table:
+        start, end = self._bounds[group : group + 2]
+        return self._table.slice(start, end - start)
+
+    def batches(self, group: int, rows: int) -> Iterator[pa.RecordBatch]:
+        """The rows of a group, in batches of so many."""
+        table = self[group].combine_chunks()
+        if not table.num_columns:
+            yield pa.record_batch([])
+        yield from table.to_batches(max_chunksize=rows)
+
+
+class PandasSlices:
+    """The rows of each group as a DataFrame of its own.
+
+    Guarantee: types are those that the group alone would have. A column of integers is one of floats
+    only for groups that have a null in it, as in PySpark.
+
+    Parameters:
+        table, bounds: as in `ArrowSlices`.
+        conversion: the session's settings.
+    """
+
+    def __init__(self, table: pa.Table, bounds: I64, conversion: Conversion) -> None:
+        self._table, self._conversion = table, conversion
+        self._bounds = bounds
+        holes = np.zeros(len(bounds) - 1, np.int64)
+        self._holed: list[int] = []
+        for place, column in enumerate(table.columns):
+            if column.null_count and _depends_on_nulls(column.type):
+                null = column.is_null().to_numpy()
+                before = np.concatenate([np.zeros(1, np.int64), np.cumsum(null)])
+                has = before[bounds[1:]] > before[bounds[:-1]]
+                # Too many such columns for bits share the last one; its groups are converted alone.
+                holes |= has.astype(np.int64) << min(len(self._holed), 62)
+                self._holed.append(place)
+        self._pattern = holes.tolist()
+        self._patterns = np.unique(holes).tolist()
+        self._frames: dict[int, pd.DataFrame | None] = {}
+        self._starts: dict[int, list[int]] = {}
+        self._of = holes
+
+    def __getitem__(self, group: int) -> pd.DataFrame:
+        import pandas as pd
+
+        pattern = self._pattern[group]
+        if pattern not in self._frames:
+            self._prepare(pattern)
+        frame = self._frames[pattern]
+        start, end = int(self._bounds[group]), int(self._bounds[group + 1])
+        if frame is None:
+            return self._frame(self._table.slice(start, end - start))
+        first = self._starts[pattern][group]
+        part = frame.iloc[first : first + end - start]
+        part.index = pd.RangeIndex(end - start)
+        # A slice like any other DataFrame: who assigns to it need not be warned of a larger one.
+        part._is_copy = None
+        return part
+
+    def batches(self, group: int, rows: int) -> Iterator[pd.DataFrame]:
+        """The rows of a group, in batches of so many, each with types of its own."""
+        start, end = int(self._bounds[group]), int(self._bounds[group + 1])
+        if end - start <= rows:
+            yield self[group]
+            return
+        for first in range(start, end, rows):
+            yield self._frame(self._table.slice(first, min(rows, end - first)))
+
+    def _prepare(self, pattern: int) -> None:
+        """Convert the rows of all groups that have nulls in the same columns."""
+        sizes = np.diff(self._bounds)
+        mine = self._of == pattern
+        starts = np.cumsum(np.where(mine, sizes, 0)) - np.where(mine, sizes, 0)
+        self._starts[pattern] = starts.tolist()
+        table = self._table
+        if not mine.all():
+            table = table.filter(pa.array(np.repeat(mine, sizes)))
+        try:
+            self._frames[pattern] = self._frame(table) if not pattern >> 62 else None
+        except Exception:
+            # A value that pandas cannot hold: the group that has it is found when its turn comes.
+            self._frames[pattern] = None
+
+    def _frame(self, table: pa.Table) -> pd.DataFrame:
+        import pandas as pd
+
+        return pd.concat(self._conversion.to_series(table), axis=1)
+
+
+def frame_of(batch: pa.RecordBatch, conversion: Conversion) -> pd.DataFrame:
+    """One batch as a DataFrame."""
+    bounds = np.array([0, batch.num_rows])
+    return PandasSlices(pa.Table.from_batches([batch]), bounds, conversion)[0]
+
+
+class ArrowKeys:
+    """The keys of groups, as tuples of Arrow's scalars."""
+
+    def __init__(self, keys: pa.Table) -> None:
+        self._columns = [column.combine_chunks() for column in keys.columns]
+
+    def __getitem__(self, group: int) -> tuple[pa.Scalar, ...]:
+        return tuple(column[group] for column in self._columns)
+
+
+class PandasKeys:
+    """The keys of groups, as tuples of the values that a Series of the group would have."""
+
+    def __init__(self, keys: pa.Table, conversion: Conversion) -> None:
+        self._values = [_values(keys.select([i]), conversion) for i in range(keys.num_columns)]
+
+    def __getitem__(self, group: int) -> tuple[Any, ...]:
+        return tuple(values[group] for values in self._values)
+
+
+def _values(column: pa.Table, conversion: Conversion) -> list[Any]:
+    """The values of one column, each as it would be alone."""
+    array = column.column(0)
+    if not (array.null_count and _depends_on_nulls(array.type)):
+        values = conversion.to_series(column)[0].array
+        return [values[i] for i in range(len(values))]
+    null = array.is_null().to_numpy()
+    found = iter(_values(column.filter(pa.array(~null)), conversion))
+    nothing = conversion.to_series(column.slice(int(np.argmax(null)), 1))[0].array[0]
+    return [nothing if missing else next(found) for missing in null.tolist()]
+
+
+def _depends_on_nulls(kind: pa.DataType) -> bool:
+    """Whether pandas has another type for such a column if there is a null in it."""
+    return bool(types.is_integer(kind) or types.is_boolean(kind))

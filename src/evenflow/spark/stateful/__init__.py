@@ -1,0 +1,1 @@
+"""PySpark's stateful processors on the engine: state variables, timers, DataFrames and Rows."""
