@@ -14,7 +14,9 @@ from evenflow.cli import (
     cluster,
     compare,
     consume,
+    dashboard,
     demo,
+    diagnose,
     doctor,
     fleet,
     gateway,
@@ -42,6 +44,7 @@ app = typer.Typer(
 for name, function, short_help in (
     ("demo", demo.demo, "A skewed stream on Spark, by key grouping and balanced."),
     ("run", run.run, "Keyed aggregates of your own files on Spark, balanced."),
+    ("diagnose", diagnose.diagnose, "Is it skew, and what would help? The answer first."),
     ("compare", compare.compare, "All schemes on one simulated stream: a table and a picture."),
     (
         "simulate",
@@ -55,6 +58,7 @@ for name, function, short_help in (
     ("gateway", gateway.gateway, "A stream to Kafka, with hot keys spread over partitions."),
     ("consume", consume.consume, "A Kafka consumer that keeps each key's order."),
     ("lag", lag.lag, "How far Kafka consumers are behind."),
+    ("dashboard", dashboard.dashboard, "The live page of queries, consumers and a fleet."),
 ):
     app.command(name, short_help=short_help)(function)
 app.add_typer(state.app, name="state")

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
+import shutil
+import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,6 +28,7 @@ if TYPE_CHECKING:
 
 _BASELINE = "key"
 _PARTITIONS, _MESSAGES, _BATCHES, _ZIPF, _SERVICE = 16, 120_000, 8, 1.4, 1.0
+_IDLE = 900  # seconds
 _MOST_PARTITIONS = 256  #: each is a Python process
 # On two cores, Java's optimizing compiler costs more than it gains within a minute.
 _SETTINGS = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
@@ -50,6 +55,10 @@ def demo(
     zipf: Annotated[float, typer.Option(help="Skew of the stream; 0 is uniform.")] = _ZIPF,
     service: Annotated[float, typer.Option(help="Milliseconds of work per message.")] = _SERVICE,
     seed: Annotated[int, typer.Option(help="Seed of the stream.")] = 1,
+    serve: Annotated[
+        bool,
+        typer.Option("--serve", help="End with the address of the live page of both runs."),
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Run keyed work on a skewed stream on Spark, first by key grouping, then balanced.
@@ -60,8 +69,15 @@ def demo(
     """
     make_writable(out)
     stream = _check_options(grouping, partitions, messages, batches, zipf, service, seed)
-    with batches_view(quiet=as_json) as view, tempfile.TemporaryDirectory() as folder:
-        runs, agree = _run(view, Path(folder), stream, grouping, partitions, service / 1000)
+    if serve and as_json:
+        raise InputError("--serve prints an address and --json one document; give one of the two")
+    folder = Path(tempfile.mkdtemp(prefix="evenflow-demo-"))
+    try:
+        with batches_view(quiet=as_json) as view:
+            runs, agree = _run(view, folder, stream, grouping, partitions, service / 1000)
+    finally:
+        if not serve:
+            shutil.rmtree(folder, ignore_errors=True)
 
     from evenflow.report import drawn
     from evenflow.report.demonstration import draw_runs
@@ -89,8 +105,37 @@ def demo(
         )
     else:
         _show(runs, agree, title, picture)
+    if serve:
+        serve_runs([f"{run.label}={folder / f'run-{i}'}" for i, run in enumerate(runs)])
     if not agree:
         raise typer.Exit(1)
+
+
+def serve_runs(checkpoints: list[str]) -> None:
+    """Serve the live page of some runs: until Ctrl-C on a terminal, elsewhere in the background, until
+    nobody has looked at it for a quarter of an hour."""
+    from evenflow.cli import dashboard
+
+    if sys.stdout.isatty():
+        dashboard.serve(dashboard.sources_of(checkpoints, []))
+        return
+    arguments = ["dashboard", *checkpoints, "--port", "0", "--idle", str(_IDLE), "--json"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "evenflow.cli", *arguments],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+        text=True,
+    )
+    assert process.stdout is not None
+    with process.stdout as printed:
+        answer = "".join(iter(printed.readline, "}\n"))
+    say(stdout(), f"The page is at {json.loads(answer + '}')['url']}", "bold")
+    say(
+        stdout(),
+        f"It ends after {_IDLE // 60} minutes without a visitor, or with kill {process.pid}.",
+    )
 
 
 def _check_options(

@@ -50,7 +50,7 @@ def up(
 
     plan, folder = _open(config)
     folder.make()
-    old = folder.assignment()
+    old = folder.readable_assignment()  # a damaged one is mended by the coordinator
     if old is not None and old.down:
         if coordinator_lives(folder):
             raise InputError("the fleet is shutting down; wait for `evenflow fleet down`")

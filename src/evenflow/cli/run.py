@@ -45,7 +45,8 @@ def run(
             metavar="WHAT",
             help="What to compute for each key: count, count:COL, sum:COL, mean:COL, min:COL, max:COL, "
             "distinct:COL, quantiles:COL:0.5,0.99, top_k:COL:3, approx_distinct:COL, "
-            "approx_top_k:COL:3; NAME=… names the column. May be repeated.",
+            "approx_top_k:COL:3, max_by:COL:ORD, and stddev, collect_set, first, mode and the other "
+            "aggregates by their names; NAME=… names the column. May be repeated.",
         ),
     ],
     grouping: Annotated[
@@ -88,8 +89,8 @@ def run(
     The result is that of Spark's groupBy, one row per key. As a stream, every batch adds a directory
     batch=N with a row for each key that it updated, exactly once, even if the program is killed.
 
-    For a batch of count, sum, mean, min or max, Spark's own groupBy is as good: it combines rows
-    before it shuffles them. Balancing pays off for distinct, quantiles and top_k, and for streams.
+    For a batch, Spark's own groupBy is as good: it combines rows before it shuffles them. Balancing
+    pays off for streams with state, and for work of your own.
 
     \b
     Examples:

@@ -64,7 +64,10 @@ def simulate(
     ] = None,
     source_file: Annotated[
         Path | None,
-        typer.Option("--input", help="Read the keys from a Parquet, CSV or JSON lines file."),
+        typer.Option(
+            "--input",
+            help="Read the keys from a Parquet, CSV or JSON lines file, or a directory of such files.",
+        ),
     ] = None,
     key: Annotated[
         list[str] | None,
@@ -344,7 +347,7 @@ def _synthetic(
 def _file(
     path: Path, key: list[str] | None, messages: int | None, **synthetic: float | None
 ) -> Workload:
-    from evenflow.simulator.workloads import KeyFile
+    from evenflow.simulator.workloads import keys_at
 
     for option, value in synthetic.items():
         if value is not None:
@@ -354,4 +357,4 @@ def _file(
             )
     if not key:
         raise InputError(f"--input {str(path)!r} needs --key: the column that holds the key")
-    return KeyFile(path, tuple(key), limit=messages)
+    return keys_at(path, tuple(key), messages)

@@ -92,7 +92,7 @@ class KeyFile:
 
         left = self.limit
         with explained(self.path):
-            for batch in self._batches(size):
+            for batch in self.batches(size):
                 keys = fingerprint(batch.column(0) if batch.num_columns == 1 else batch)
                 keys = keys if left is None else keys[:left]
                 for start in range(0, len(keys), size):
@@ -208,7 +208,7 @@ class KeyFile:
         kinds = [pa.string() if pa.types.is_timestamp(kind) else kind for kind in kinds]
         return pa.schema(list(zip(self.columns, kinds, strict=True)))
 
-    def _batches(self, size: int) -> Iterator[Any]:
+    def batches(self, size: int) -> Iterator[Any]:
         """Record batches of the key columns, none of them empty; a file without rows is an error."""
         empty = True
         if self._format == "Parquet":
