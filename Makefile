@@ -9,13 +9,15 @@ READY := $(VENV)/.ready-$(shell cat requirements.lock pyproject.toml lab/pyproje
 JDK_LOCK := requirements-java.lock
 PYTEST := $(BIN)/python -m pytest
 TESTED := tests src/evenflow lab/src
+SEEDS ?= 2000
+HAS_CHROMIUM := command -v chromium chromium-browser google-chrome >/dev/null || test -n "$$EVENFLOW_CHROMIUM"
 SITE := -c 'import site; print(site.getsitepackages()[0])'
 
 # Without bytecode every process of the tests, and every worker of Spark, compiles the package again.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install java kafka demo test test-fast test-slow test-random test-spark lint types bench docs lock clean
+.PHONY: help install java chromium kafka demo test test-fast test-slow test-random test-spark simulate fuzz lint types bench docs lock clean
 
 help: ## list the recipes
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -36,16 +38,25 @@ java: $(READY) ## Java for Spark: the machine's own if it has 17 or newer, else 
 		$(BIN)/python -m pip install --disable-pip-version-check --require-hashes --no-deps -r $(JDK_LOCK) \
 		&& $(BIN)/python -c 'from evenflow.spark.java import find_java; find_java()'; }
 
-demo: java ## a skewed stream on Spark, by key grouping and balanced: live, a table, a picture
-	$(BIN)/evenflow demo
+demo: java ## a skewed stream on Spark, by key grouping and balanced: live, a table, a picture, a page
+	$(BIN)/evenflow demo --serve
 
 kafka: java ## a Kafka broker on this machine, until Ctrl-C; fetched the first time, about 45 MB
 	$(BIN)/evenflow kafka up
 
-test: lint types java ## lint, types, import contract, all tests but the long ones; at most 10 minutes
+chromium: ## a browser for the tests of the live page: Debian's, if there is none and root may install it
+	@$(HAS_CHROMIUM) || { \
+		test "$$(id -u)" = 0 && command -v apt-get >/dev/null && test -z "$$EVENFLOW_OFFLINE" \
+		&& echo "No Chromium on this machine: installing Debian's, about 100 MB." \
+		&& { apt-get install -y -qq --no-install-recommends chromium >/dev/null 2>&1 \
+			|| { apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium; } >/dev/null 2>&1; }; } \
+	|| true
+
+test: lint types java chromium ## lint, types, import contract, all tests but the long ones; at most 10 minutes
 	$(BIN)/evenflow kafka fetch
 	$(PYTEST) -n 3 -m "not spark and not long" $(TESTED)  # one more than cores: many wait for brokers
 	$(PYTEST) -n 2 --dist loadfile --no-loadscope-reorder -m "spark and not long" tests
+	@$(HAS_CHROMIUM) || echo "Not tested: the live page in a browser. There is no Chromium on this machine, and none could be installed."
 
 test-fast: $(READY) ## the product's tests that need no JVM and no processes, in under a minute
 	$(PYTEST) -q -n 2 -m "not spark and not slow and not long" --ignore=tests/lab tests src/evenflow
@@ -73,6 +84,12 @@ test-spark: java ## the Spark suite on another version: make test-spark SPARK=4.
 	fi; \
 	$$venv/bin/python -c 'from evenflow.cli.app import main; raise SystemExit(main(["kafka", "fetch"]))'; \
 	$$venv/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "spark and not long" tests
+
+simulate: $(READY) ## the whole system with faults in one process: make simulate SEEDS=10000 (or 500:900)
+	$(BIN)/python -m evenflow_lab.checking.simulation --seeds $(SEEDS)
+
+fuzz: $(READY) ## everything that is parsed, on mutated inputs: make fuzz INPUTS=100000 SEED=7 (inputs per parser)
+	$(BIN)/python -m evenflow_lab.cli.fuzz --inputs $(or $(INPUTS),10000) --seed $(or $(SEED),0)
 
 lint: $(READY) ## ruff and the import contract
 	$(BIN)/ruff check .

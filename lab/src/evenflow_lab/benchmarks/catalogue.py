@@ -58,6 +58,13 @@ BENCHMARKS = {
     "storage": Benchmark(
         "storage", "A batch on an object store: requests, and time at 20 ms each."
     ),
+    "diagnose": Benchmark(
+        "diagnosis.benchmark", "Planted faults in real runs: does the diagnosis name the cause?"
+    ),
+    "predicted": Benchmark(
+        "diagnosis.predicted", "The dry run's predicted times beside measured ones."
+    ),
+    "soak": Benchmark("soak.benchmark", "Thousands of micro-batches: what grows?"),
     "stationary": Benchmark("stationary", "Do keys stay where they are while the load is steady?"),
     "tpch-q5": Benchmark("tpch_q5", "Throughput of the continuous TPC-H Q5 by θmax."),
     "kills": Benchmark("kills", "A query whose driver is killed over and over: exactly once?"),

@@ -9,7 +9,6 @@ killed as well, with the shuffled rows that they hold.
 from __future__ import annotations
 
 import tempfile
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -25,6 +24,7 @@ def run(
     ] = None,
     s3: Annotated[bool, "Checkpoint and output on an S3 server that writes to disk."] = False,
     cluster: Annotated[bool, "A standalone cluster; executors are killed, too."] = False,
+    executors: Annotated[float, "Share of the kills that take one, on a cluster."] = 1 / 3,
     faults: Annotated[float, "Share of requests to the S3 server that fail."] = 0.0,
     seed: Annotated[int, "Of the data and of the moments."] = 0,
     progress: Progress = say_nothing,
@@ -40,9 +40,11 @@ def run(
     with tempfile.TemporaryDirectory() as directory:
         folder = Path(directory)
         with ground(folder, s3, cluster, faults, seed) as place:
-            found = run_and_kill(folder, kills, schemes, seed, say, ground=place)
+            found = run_and_kill(
+                folder, kills, schemes, seed, say, ground=place, executors=executors
+            )
     setting = {"s3": s3, "cluster": cluster, "faults": faults}
     return Result(
-        {"schemes": schemes, "seed": seed, **setting, **asdict(found)},
+        {"schemes": schemes, "seed": seed, **setting, **found.to_dict()},
         lines=(f"{' and '.join(schemes)}: {found}",),
     )

@@ -8,7 +8,7 @@ from pathlib import Path
 from evenflow.model import InputError
 from evenflow.spark.jars import JarLock, Report
 
-#: `s3a-…`, by the version of Hadoop; `hdfs`.
+#: `s3a-…`, by the version of Hadoop; `s3a-log`; `hdfs`.
 JARS = JarLock(Path(__file__).with_name("jars.lock"), "Stores", "EVENFLOW_STORE_JARS")
 
 
@@ -58,3 +58,25 @@ def s3a_jars(version: str | None = None, report: Report | None = None) -> list[P
         >>> spark = local_session(**{"spark.jars": ",".join(map(str, jars))})  # doctest: +SKIP
     """
     return JARS.archives(f"s3a-{version or hadoop_version()}", report)
+
+
+#: Settings of a session under which Spark's own log on `s3a://` costs fewer requests, as Spark's guide
+#: to cloud storage has them; a log on a local disk must not be written under them. The session's
+#: `spark.jars` must have `s3a_log_jars()`.
+S3A_LOG = {
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.internal.io.cloud.AbortableStreamBasedCheckpointFileManager"
+    )
+}
+
+#: And those of a new session, as Hadoop's guide to S3A has them.
+S3A_FEWER_REQUESTS = {"spark.hadoop.fs.s3a.performance.flags": "*"}
+
+
+def s3a_log_jars(report: Report | None = None) -> list[Path]:
+    """Spark's checkpoint files on `s3a://` without renames.
+
+    Parameters:
+        report: called with the progress.
+    """
+    return JARS.archives("s3a-log", report)

@@ -177,6 +177,8 @@ def load_paper(folder: Path | str) -> Paper:
         raise InputError(f"{path} cannot be read: {error.strerror or error}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"{path} is not TOML: {error}") from None
+    except RecursionError:
+        raise InputError(f"{path} is not TOML: it is nested too deeply") from None
     table = Table(str(path), content)
     declared = table.tables("figure")
     figures: list[Figure] = []

@@ -16,6 +16,8 @@ from evenflow_lab.benchmarks.outcome import Measurement, Outcome
 from evenflow_lab.benchmarks.spark.empty_batch import EmptyBatch
 from evenflow_lab.benchmarks.spark.figure13_14 import Figure13And14
 from evenflow_lab.benchmarks.spark.fluctuation import Fluctuation, Stream
+from evenflow_lab.benchmarks.spark.grouped import Grouped
+from evenflow_lab.benchmarks.spark.join import Join
 from evenflow_lab.benchmarks.spark.overhead import Overhead
 from evenflow_lab.benchmarks.spark.per_key import PerKeyWork
 from evenflow_lab.benchmarks.spark.scale_out import ScaleOut
@@ -27,12 +29,14 @@ MEASUREMENTS: dict[str, type[Measurement]] = {
     for one in (
         Overhead,
         PerKeyWork,
+        Grouped,
         Figure13And14,
         StateSize,
         EmptyBatch,
         Fluctuation,
         ScaleOut,
         Tolerance,
+        Join,
     )
 }
 SIZES = ("usual", "quick", "full")

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-_SETTINGS = {
+ROCKSDB = {
     "spark.sql.streaming.stateStore.providerClass": (
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
     ),
@@ -103,8 +103,8 @@ class PerKeyWork:
                 self._streamed(spark, f"{folder}/theirs", few, start_theirs),
             ),
         }
-        settings = {**_SETTINGS, "spark.sql.shuffle.partitions": str(self.workers)}
-        with _set(spark, settings):
+        extra = {**ROCKSDB, "spark.sql.shuffle.partitions": str(self.workers)}
+        with settings(spark, extra):
             runs = {name: run for name, (_, run) in contestants.items()}
             seconds = in_turn(runs, self.rounds, report)
         figures: list[dict[str, Any]] = []
@@ -169,9 +169,10 @@ class PerKeyWork:
 
 
 @contextmanager
-def _set(spark: SparkSession, settings: dict[str, str]) -> Iterator[None]:
-    before = {name: spark.conf.get(name, None) for name in settings}
-    for name, value in settings.items():
+def settings(spark: SparkSession, wanted: dict[str, str]) -> Iterator[None]:
+    """These settings of a session, for a while."""
+    before = {name: spark.conf.get(name, None) for name in wanted}
+    for name, value in wanted.items():
         spark.conf.set(name, value)
     try:
         yield

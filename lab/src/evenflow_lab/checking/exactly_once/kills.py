@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from evenflow.state.checkpoint import FOLDER
 from evenflow.state.metrics import read_metrics
@@ -38,6 +39,15 @@ class Killing:
     planned: int = 0  #: changes of the routing table
     seconds: float = 0.0
 
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON. `dataclasses.asdict` would count the pairs of the counter instead of copying them.
+
+        Example:
+            >>> Killing(Counter({"plan fixed": 2}), batches=3).to_dict()["kills"]
+            {'plan fixed': 2}
+        """
+        return {**vars(self), "kills": dict(self.kills)}
+
     def __str__(self) -> str:
         moments = ", ".join(f"{count} {moment}" for moment, count in sorted(self.kills.items()))
         return (
@@ -55,12 +65,13 @@ def run_and_kill(
     say: Callable[[str], object] = lambda _: None,
     batches: int = 12,
     ground: Ground | None = None,
+    executors: float = 1 / 3,
 ) -> Killing:
     """Run a query over a stream and kill its driver so many times; then let it end and check all.
 
     Every second kill takes the Python driver alone: the JVM goes on for a moment, and so do tasks. On a
-    cluster, every third kill takes an executor instead, with the shuffled rows that it has: the
-    driver goes on.
+    cluster, some kills take an executor instead, with the shuffled rows that it has: the driver goes
+    on.
 
     Parameters:
         directory: an empty one, for input, checkpoint and output.
@@ -71,6 +82,7 @@ def run_and_kill(
         batches: how many files, each a micro-batch, there are at first, and more whenever a driver
             has read them all.
         ground: where it runs; None for local mode, with everything in the directory.
+        executors: the share of the kills that take an executor, on a cluster.
     """
     rng = random.Random(seed)
     files, place = directory / "in", ground or local_ground(directory)
@@ -101,13 +113,14 @@ def run_and_kill(
                 driver = None
                 more_files()
                 continue
-            if number % 3 == 2 and place.kill_executor(rng):
+            # The multiples of the share, so that any number of kills has about that share.
+            wanted = int((number + 1) * executors) > int(number * executors)
+            if wanted and place.kill_executor(rng):
                 result.kills[f"executor, {moment}"] += 1
                 say(f"kill {number + 1}: {moment}, an executor")
                 continue
             alone = number % 2 == 1
-            driver.kill(everybody=not alone)
-            driver.wait_until_gone()
+            driver.kill(everybody=not alone)  # the next driver waits for what this one leaves
             driver = None
             result.kills[moment] += 1
             say(f"kill {number + 1}: {moment}{', the driver alone' * alone}")

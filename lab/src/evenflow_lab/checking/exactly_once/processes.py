@@ -84,14 +84,6 @@ class Driver:
         mark = self._mark.encode()
         return [pid for pid in _processes() if mark in _read_proc(pid, "environ").split(b"\0")]
 
-    def wait_until_gone(self, seconds: float = 60) -> None:
-        """Wait for what a killed driver leaves behind. Its JVM notices a moment later, and until then
-        Spark's own log of files may grow: a query that is started within that moment may be stopped
-        by Spark ("Multiple streaming jobs detected"), and has to be started again."""
-        end = time.monotonic() + seconds
-        while self.family() and time.monotonic() < end:
-            time.sleep(0.05)
-
     def executors(self) -> list[int]:
         """The JVMs of a local cluster's executors."""
         name = b"CoarseGrainedExecutorBackend"

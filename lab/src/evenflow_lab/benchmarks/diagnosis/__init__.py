@@ -1,0 +1,1 @@
+"""Spark applications with one planted fault each, and how well `evenflow diagnose` does on them."""

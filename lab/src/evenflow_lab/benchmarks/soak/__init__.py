@@ -1,0 +1,1 @@
+"""Long runs: what must stay flat."""
