@@ -100,7 +100,8 @@ def _toctrees(text: str) -> Iterator[str]:
     for section in re.split(r"^## ", text, flags=re.MULTILINE)[1:]:
         caption, _, body = section.partition("\n")
         links = [(label, _SITE.get(file, file)) for label, file in _LINK.findall(body)]
-        yield _toctree(caption, [link for link in links if (DOCS / link[1]).is_file()])
+        inside = [link for link in links if not link[1].startswith("..")]
+        yield _toctree(caption, [link for link in inside if (DOCS / link[1]).is_file()])
 
 
 def _toctree(caption: str, links: list[tuple[str, str]]) -> str:

@@ -26,6 +26,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # many drivers that tests start, and kill, do without it.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
+NO_CHROMIUM = "there is no Chromium on this machine"
+
 CLUSTER_PREAMBLE = """\
 from evenflow.spark.session import local_session
 
@@ -185,6 +187,18 @@ def _kafka_connector():
         if os.environ.get(OFFLINE):
             return {}
         raise
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Say in the last lines what was not tested, where a browser is missing."""
+    every = terminalreporter.stats.get("skipped", [])
+    skipped = [report for report in every if NO_CHROMIUM in str(report.longrepr)]
+    if skipped:
+        terminalreporter.section("not tested", sep="-")
+        terminalreporter.write_line(
+            f"{len(skipped)} tests of the live page were skipped, because {NO_CHROMIUM}: install it, "
+            "as with `apt-get install chromium`, or set EVENFLOW_CHROMIUM to its path"
+        )
 
 
 def _skip_without_spark():

@@ -55,8 +55,24 @@ class NaiveJoin:
         self.within, self.delay, self.sides = within, delay, sides
         self.rows, self.newest = [], [None] * sides
         self.over = self.watermark = None
+        self.put_out = set()
 
-    def batch(self, rows):
+    def unmatched(self, how):
+        """Rows of kept sides that have no partner and, since the last batch, cannot get one."""
+        kept = {"left": [0], "right": [1], "full": [0, 1], "inner": []}[how]
+        found = []
+        for number, row in enumerate(self.rows):
+            over = self.over is not None and row[1] + self.within <= self.over
+            if number in self.put_out or not over or int(row[3]) not in kept:
+                continue
+            self.put_out.add(number)
+            if row[0] is None or not any(self._fit(row, other) for other in self.rows):
+                nothing = (None, None)
+                sides = (nothing, row[1:3]) if row[3] else (row[1:3], nothing)
+                found.append((row[0], *sides[0], *sides[1]))
+        return found
+
+    def batch(self, rows, keep_nulls=()):
         late_before, self.over = self.over, self.watermark
         pairs, late = [], 0
         for row in rows:
@@ -66,10 +82,13 @@ class NaiveJoin:
                 continue
             newest = self.newest[side]
             self.newest[side] = time if newest is None else max(newest, time)
-            if key is None:
+            if key is None and side not in keep_nulls:
                 continue
             if late_before is not None and time <= late_before:
                 late += 1
+                continue
+            if key is None:
+                self.rows.append(row)
                 continue
             pairs += [self._pair(old, row) for old in self.rows if self._fit(old, row)]
             self.rows.append(row)
@@ -115,3 +134,88 @@ def table_of(rows):
     return pa.table(
         [pa.array(keys, pa.string()), stamps, pa.array(values, pa.int64())], schema=ROWS
     )
+
+
+class NaiveSessions:
+    """A streaming aggregation in session windows as Spark runs it, row by row.
+
+    `batch(rows)` takes (key, time, value, gap) and gives what "append" puts out:
+    (key, start, end) → values.
+    """
+
+    def __init__(self, delay):
+        self.delay = delay
+        self.open = defaultdict(list)  # key → [start, end, values]
+        self.over = self.watermark = self.newest = None
+
+    def batch(self, rows):
+        late_before, self.over = self.over, self.watermark
+        late = 0
+        for key, time, value, gap in rows:
+            if time is None:
+                continue
+            self.newest = time if self.newest is None else max(self.newest, time)
+            if gap is None or gap <= 0:
+                continue
+            if late_before is not None and time + gap <= late_before:
+                late += 1
+                continue
+            met = [s for s in self.open[key] if s[0] <= time + gap and time <= s[1]]
+            self.open[key] = [s for s in self.open[key] if s not in met]
+            start = min([time, *(s[0] for s in met)])
+            end = max([time + gap, *(s[1] for s in met)])
+            values = [value] + [v for s in met for v in s[2]]
+            self.open[key].append([start, end, values])
+        closed = {}
+        for key, sessions in self.open.items():
+            for start, end, values in sessions:
+                if self.over is not None and end <= self.over:
+                    closed[key, start, end] = values
+            self.open[key] = [s for s in sessions if self.over is None or s[1] > self.over]
+        if self.newest is not None:
+            reached = self.newest - self.delay
+            self.watermark = reached if self.watermark is None else max(self.watermark, reached)
+        return closed, late
+
+
+class NaiveDistinct:
+    """Deduplication as Spark's streams do it, row by row. `batch(rows)` takes (key, time, value).
+
+    Parameters:
+        delay: how late rows may be; None without a watermark.
+        within: whether a key is forgotten `delay` after its row.
+        by_time: whether the time is part of the key.
+    """
+
+    def __init__(self, delay, within=False, by_time=False):
+        self.delay, self.within, self.by_time = delay, within, by_time
+        self.known = {}  # key → until when
+        self.over = self.watermark = self.newest = None
+
+    def batch(self, rows):
+        late_before, self.over = self.over, self.watermark
+        out, late = [], 0
+        for key, time, value in rows:
+            if time is not None:
+                self.newest = time if self.newest is None else max(self.newest, time)
+            timed = self.delay is not None and time is not None
+            if timed and late_before is not None and time <= late_before:
+                late += 1
+                continue
+            own = (key, time) if self.by_time else key
+            if own in self.known:
+                continue
+            out.append((key, time, value))
+            if self.delay is None:
+                self.known[own] = None
+            elif self.within:
+                self.known[own] = (time or 0) + self.delay
+            else:
+                self.known[own] = time if self.by_time else None
+        if self.over is not None:
+            alive = self.known.items()
+            self.known = {k: u for k, u in alive if u is None or u > self.over}
+        if self.delay is not None and self.newest is not None:
+            reached = self.newest - self.delay
+            self.watermark = reached if self.watermark is None else max(self.watermark, reached)
+        return out, late

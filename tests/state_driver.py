@@ -18,7 +18,7 @@ def numbers_of(batch):
     return sorted({(batch * batch * 7 + i * 13) % (40 + 3 * batch) for i in range(20)})
 
 
-def commit_next(checkpoint):
+def commit_next(checkpoint, source=None):
     """One batch, as the control loop does it."""
     last = checkpoint.last()
     batch = 0 if last is None else last.batch + 1
@@ -29,6 +29,7 @@ def commit_next(checkpoint):
             plan={"scheme": "key"},
             owners={0: Owners(WORKERS).to_json()},
             segments=segments,
+            source=source or {},
         )
     )
     if batch % 3 == 2:

@@ -73,6 +73,8 @@ class LocalRun:
 
     def _entries(self, table, partitions):
         keys = [key for key, owner in table.items() if owner < partitions]
+        if not keys:
+            return {}
         column = pa.record_batch({self.job.key[0]: pa.array(keys, self.job.rows.field(0).type)})
         prints = fingerprints_of(column, self.job.key).tolist()
         return {one: table[key] for one, key in zip(prints, keys, strict=True)}

@@ -227,7 +227,7 @@ def test_version_and_help(run):
         ("--input {files}/ok.parquet --key page --drift 2", "--drift 2 describes a synthetic"),
         ("--input {files}/ok.parquet --key page --messages 0", "messages must be at least 1"),
         ("--input {files}/missing.parquet --key page", "there is no file"),
-        ("--input {files} --key page", "is a directory"),
+        ("--input {files}/nothing --key page", "there is no file"),
         ("--input {files}/empty.csv --key page", "is empty"),
         ("--input {files}/wrong.csv --key page", "is not CSV, as its name says"),
         ("--input {files}/wrong.parquet --key page", "is not Parquet, as its name says"),

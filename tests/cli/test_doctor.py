@@ -94,9 +94,23 @@ def test_java_that_is_missing_is_a_problem_with_a_remedy(monkeypatch):
     assert (check.verdict, check.advice) == ("problem", "pip install 'evenflow[java]'")
 
 
-def test_the_python_of_the_tasks(monkeypatch):
+def test_a_session_without_an_activated_environment_is_a_warning(monkeypatch, tmp_path):
     monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
+    monkeypatch.setenv("PATH", os.path.dirname(sys.executable))
     assert requirements.worker_python().verdict == "ok"
+    bare = tmp_path / "python3"
+    bare.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
+    bare.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    check = requirements.worker_python()
+    assert check.verdict == "warning"
+    assert f"{bare}, which does not have evenflow" in check.found
+    assert check.advice.endswith(f"export PYSPARK_PYTHON={sys.executable}")
+    monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
+    assert "no python3 is on the PATH" in requirements.worker_python().found
+
+
+def test_the_python_of_the_tasks(monkeypatch):
     monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
     assert requirements.worker_python().verdict == "ok"
     monkeypatch.setenv("PYSPARK_PYTHON", "/bin/sh")

@@ -14,6 +14,7 @@ from evenflow.engine.joined_rows import JoinedRows
 from evenflow.operators import IntervalJoin
 from evenflow.operators.pairing import pairs_across, pairs_within
 from evenflow.storage.memory import MemoryStorage
+from joined_tables import BOTH, both_table, pairs_of, two_sided
 from naive_windows import ROWS, NaiveJoin, table_of, tables
 from windowed_run import LocalRun
 
@@ -23,49 +24,10 @@ SELF = IntervalJoin(
     (("ts", "left_ts"), ("v", "left_v")),
     (("ts", "right_ts"), ("v", "right_v")),
 )
-BOTH = pa.schema(
-    [
-        ("k", pa.string()),
-        ("right", pa.bool_()),
-        ("left_ts", pa.timestamp("us", "UTC")),
-        ("left_v", pa.int64()),
-        ("right_ts", pa.timestamp("us", "UTC")),
-        ("right_v", pa.int64()),
-    ]
-)
-
-
-def two_sided(within, delay):
-    left, right = (tuple((f"{s}_{c}",) * 2 for c in ("ts", "v")) for s in ("left", "right"))
-    return IntervalJoin(("left_ts", "right_ts"), within, left, right, "right", delay)
 
 
 def one_sided(within, delay):
     return IntervalJoin(SELF.times, within, SELF.left, SELF.right, None, delay)
-
-
-def both_table(rows):
-    stamps = [pa.array([None if r[3] != s else r[1] for r in rows], pa.int64()) for s in (0, 1)]
-    values = [pa.array([None if r[3] != s else r[2] for r in rows], pa.int64()) for s in (0, 1)]
-    return pa.table(
-        [
-            pa.array([r[0] for r in rows], pa.string()),
-            pa.array([bool(r[3]) for r in rows], pa.bool_()),
-            stamps[0].cast(pa.timestamp("us", "UTC")),
-            values[0],
-            stamps[1].cast(pa.timestamp("us", "UTC")),
-            values[1],
-        ],
-        schema=BOTH,
-    )
-
-
-def pairs_of(table):
-    columns = [table.column("k").to_pylist()]
-    for name in ("left_ts", "left_v", "right_ts", "right_v"):
-        column = table.column(name)
-        columns.append((column.cast(pa.int64()) if name.endswith("ts") else column).to_pylist())
-    return Counter(zip(*columns, strict=True))
 
 
 join_rows = st.tuples(

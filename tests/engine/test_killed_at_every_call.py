@@ -12,15 +12,23 @@ import pyarrow as pa
 import pytest
 
 import evenflow as ef
+from evenflow.engine import splitting
+from evenflow.engine.distinct_rows import DistinctRows
 from evenflow.engine.in_process import run_stream
 from evenflow.engine.job import Job
 from evenflow.engine.joined_rows import JoinedRows
 from evenflow.engine.keyed_states import KeyedStates
 from evenflow.engine.ordered_states import OrderedStates
 from evenflow.engine.output import Tables
+from evenflow.engine.processor_states import ProcessorStates
+from evenflow.engine.processors import EVENT_TIME, PROCESSING_TIME
+from evenflow.engine.session_states import SessionStates
 from evenflow.engine.windowed_states import WindowedStates
 from evenflow.grouping import make
+from evenflow.model import Plan
 from evenflow.operators import Aggregates, IntervalJoin, PerKey, Window
+from evenflow.operators.deduplication import Deduplication
+from evenflow.operators.sessions import Session
 from evenflow.ordering import Writer
 from evenflow.planning.controller import Replanning
 from evenflow.state.checkpoint import Checkpoint
@@ -30,6 +38,7 @@ from evenflow.state.segments import FINGERPRINT, VERSION, read_segment
 from evenflow.state.verification import verify
 from evenflow.storage.faults import Crash, Faults, FaultyStorage
 from evenflow.storage.memory import MemoryStorage
+from plain_processor import Counting
 
 pytestmark = pytest.mark.slow
 
@@ -44,13 +53,13 @@ def gathered(key, rows, state):
     return {"squares": (state["squares"] if state else 0) + int((rows["v"] ** 2).sum())}
 
 
-def rows_of(batch):
+def rows_of(batch, microseconds=1):
     """A few rows with a hot key, a key that comes and goes, a null key and times that move on."""
     chance = np.random.default_rng(batch)
     n = 12
     keys = ["hot" if i % 3 == 0 else f"k{int(k)}" for i, k in enumerate(chance.zipf(1.5, n) % 7)]
     keys[1] = None if batch % 2 else f"rare {batch // 5}"
-    times = batch * 10 + chance.integers(-3, 10, n)
+    times = (batch * 10 + chance.integers(-3, 10, n)) * microseconds
     return pa.table(
         [
             pa.array(keys, pa.string()),
@@ -97,6 +106,8 @@ LOG = pa.schema(
 JOIN = IntervalJoin(
     ("ts", "ts"), 4, (("ts", "a_ts"), ("v", "a_v")), (("ts", "b_ts"), ("v", "b_v")), None, 5
 )
+SIDED = pa.schema([*ROWS, ("right", pa.bool_())])
+BOTH_SIDES = IntervalJoin(("ts", "ts"), 9, JOIN.left, JOIN.right, "right", 5)
 PER_KEY = PerKey(gathered, state={"squares": pa.int64()}, columns=["v"])
 KINDS = {
     "plain, split": Job(("k",), ROWS, KeyedStates(COUNTS), make("w-choices"), 3),
@@ -111,13 +122,58 @@ KINDS = {
     "windows, append": Job(
         ("k",), ROWS, WindowedStates(COUNTS, Window("ts", 20, 10, 5, mode="append")), make("key"), 3
     ),
+    "sessions": Job(
+        ("k",), ROWS, SessionStates(COUNTS, Session("ts", gap=6, delay=5)), make("d-choices"), 3
+    ),
+    "duplicates": Job(
+        ("k", "v"),
+        ROWS,
+        DistinctRows(Deduplication(("k", "v"), tuple(ROWS.names), "ts", 25, within=True)),
+        make("w-choices"),
+        3,
+    ),
     "joins": Job(("k",), ROWS, JoinedRows(JOIN), make("table"), 3),
+    "timers, event time": Job(
+        ("k",),
+        ROWS,
+        ProcessorStates(Counting(EVENT_TIME, after=25), EVENT_TIME, "ts", late=5_000),
+        make("table"),
+        3,
+        0,
+        Replanning(theta=0.01, certainty=0),
+    ),
+    "timers and TTL, processing time": Job(
+        ("k",),
+        ROWS,
+        ProcessorStates(Counting(PROCESSING_TIME, after=3_500, ttl=2_500), PROCESSING_TIME),
+        make("key"),
+        3,
+    ),
+    "joins, split": Job(("k",), SIDED, JoinedRows(BOTH_SIDES), make("table"), 3),
     "order": Job(("key",), LOG, OrderedStates(Aggregates(n=ef.count())), make("key"), 3),
 }
 
 
 def batches_of(kind, number=BATCHES):
-    return log_of(number) if kind == "order" else [rows_of(batch) for batch in range(number)]
+    if kind == "order":
+        return log_of(number)
+    if kind == "joins, split":
+        return [sided_rows_of(batch) for batch in range(number)]
+    return [rows_of(batch, 1_000 if "timers" in kind else 1) for batch in range(number)]
+
+
+def sided_rows_of(batch):
+    """The rows of two streams, in which a third of both sides has one key."""
+    rows = pa.concat_tables([rows_of(batch), rows_of(batch + BATCHES)]).combine_chunks()
+    sides = pa.array(np.arange(rows.num_rows) % 2 == 1)
+    times = pa.array(batch * 10 + np.arange(rows.num_rows) % 13, pa.int64()).cast(TIMES)
+    return rows.set_column(1, "ts", times).append_column("right", sides).cast(SIDED)
+
+
+@pytest.fixture(autouse=True)
+def eager_splits(monkeypatch):
+    """Batches are small: a key of a join is split as soon as it has a few rows."""
+    monkeypatch.setattr(splitting, "_LITTLE", 5)
 
 
 def outcome(job, storage, sink):
@@ -142,11 +198,15 @@ def run(job, storage, sink, batches, first=0, faults=None):
     """Run these batches, as a driver does that finds a checkpoint; whether it survived."""
     used = storage if faults is None else FaultyStorage(storage, faults)
     try:
-        for _ in run_stream(job, used, batches, sink, first=first):
+        for _ in run_stream(job, used, batches, sink, first=first, moments=began):
             pass
     except Crash:
         return False
     return True
+
+
+def began(batch):
+    return 1_000 * batch
 
 
 class Truth:
@@ -185,6 +245,13 @@ def test_a_stream_killed_at_a_storage_call_ends_at_the_oracle(kind):
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_stream_killed_at_any_storage_call_ends_at_the_oracle(kind):
     assert _kill(kind, every=1) > 400
+
+
+def test_a_key_of_a_join_is_split_while_the_stream_is_killed():
+    truth = Truth("joins, split")
+    storage, _ = truth.before(BATCHES)
+    plan = Plan.from_dict(Checkpoint.open(storage).last().plan)
+    assert max(split.parts for split in plan.split.entries.values()) == 3
 
 
 def _kill(kind, every):

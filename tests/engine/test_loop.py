@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 
 import evenflow as ef
-from evenflow.engine.in_process import InProcess
+from evenflow.engine.in_process import InProcess, run_stream
 from evenflow.engine.job import Job
 from evenflow.engine.keyed_states import KeyedStates
 from evenflow.engine.loop import Loop
@@ -12,7 +12,7 @@ from evenflow.engine.output import Tables
 from evenflow.engine.program import KeyedProgram
 from evenflow.grouping import make
 from evenflow.model import InputError
-from evenflow.operators import Aggregates
+from evenflow.operators import Aggregates, count
 from evenflow.state.checkpoint import Checkpoint
 from evenflow.state.source import Source
 from evenflow.storage import MemoryStorage
@@ -77,3 +77,15 @@ def test_a_batch_that_is_run_again_has_the_same_origin_and_no_other_batch_has(st
     _, log, _ = started
     origins = [log(batch).origin(batch) for batch in (3, 3, 4)]
     assert origins[0] == origins[1] != origins[2]
+
+
+def test_a_query_that_is_restarted_often_leaves_no_garbage():
+    """Runs shorter than the grace of garbage, as with `availableNow`: nobody sees it grow old."""
+    storage = MemoryStorage()
+    rows = pa.table({"k": [f"key {i}" for i in range(50)]})
+    job = Job(("k",), rows.schema, KeyedStates(Aggregates(n=count())), make("key"), 4)
+    objects = []
+    for number in range(60):
+        list(run_stream(job, storage, [rows], first=number))
+        objects.append(len(storage.under("evenflow").list("segments/")))
+    assert max(objects[40:]) <= max(objects[20:40]), objects

@@ -6,26 +6,33 @@ import json
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from evenflow.engine import plans
 from evenflow.engine.batch import Batch
+from evenflow.engine.in_process import run_stream
 from evenflow.engine.job import Job
 from evenflow.engine.key_costs import read_costs
 from evenflow.engine.keyed_states import KeyedStates
 from evenflow.engine.layout import FINGERPRINT, REPORT
-from evenflow.engine.plans import moves_of, owners_of, resized
+from evenflow.engine.output import Tables
+from evenflow.engine.plans import EPOCHS, moves_of, owners_of, resized
 from evenflow.engine.program import segments_after
 from evenflow.engine.reports import Reports
 from evenflow.engine.work import OwnerTask
+from evenflow.grouping import make
 from evenflow.kernels.fingerprints import fingerprint
 from evenflow.model import Plan, RoutingTable
 from evenflow.model.owners import Owners
 from evenflow.operators import Aggregates, count
 from evenflow.state.checkpoint import Checkpoint
+from evenflow.state.journal import request_partitions
 from evenflow.state.manifest import Manifest
 from evenflow.state.state_reader import StateReader
 from evenflow.state.verification import verify
@@ -109,9 +116,15 @@ batches = st.lists(
 )
 
 
-@settings(max_examples=60)
+@pytest.mark.parametrize("kept", [0, 1, EPOCHS], ids="{} epochs kept".format)
+@settings(max_examples=40)
 @given(batches)
-def test_every_key_keeps_its_state_wherever_tables_and_partition_counts_send_it(batches):
+def test_every_key_keeps_its_state_wherever_tables_and_partition_counts_send_it(kept, batches):
+    with mock.patch.object(plans, "EPOCHS", kept):
+        _check_every_key_keeps_its_state(batches)
+
+
+def _check_every_key_keeps_its_state(batches):
     root = MemoryStorage()
     new_checkpoint(root)
     plan, expected = Plan("table", 3), Counter()
@@ -201,3 +214,49 @@ def test_a_plan_with_buckets_survives_json():
     assert Plan.from_dict(json.loads(json.dumps(plan.to_dict()))) == plan
     place = Owners.of(plan)
     assert Owners.from_json(json.loads(json.dumps(place.to_json()))) == place
+
+
+def test_the_owners_of_the_past_are_forgotten_however_often_a_query_is_resized():
+    """A manifest names the epochs that some row of state still needs, not all that ever were."""
+    storage, chance = MemoryStorage(), np.random.default_rng(4)
+    schema = pa.schema([("k", pa.int64())])
+    job = Job(("k",), schema, KeyedStates(Aggregates(n=count())), make("table"), 4)
+    sink, sent, epochs = Tables(), [], []
+
+    def stream():
+        for number in range(120):
+            if number % 4 == 0:
+                wanted = (4, 3, 5)[number // 4 % 3]
+                request_partitions(storage.under("evenflow"), wanted, 4)
+            sent.append(chance.integers(0, 60, 40))
+            yield pa.table([sent[-1]], schema=schema)
+
+    for _ in run_stream(job, storage, stream(), sink):
+        epochs.append(len(Checkpoint.open(storage).last().owners))
+    found = {row["k"]: row["n"] for row in sink.latest("k").to_pylist()}
+    counted = np.bincount(np.concatenate(sent), minlength=60)
+    assert found == {k: int(n) for k, n in enumerate(counted) if n}
+    # 30 numbers of partitions there were; rows of keys that moved away may need one of a few of them.
+    assert max(epochs) <= EPOCHS + 2, epochs
+
+
+def test_rows_that_nobody_touches_are_written_again_before_their_owners_are_forgotten():
+    """The keys of the first batch never come again, and the query is resized 50 times."""
+    storage, schema = MemoryStorage(), pa.schema([("k", pa.int64())])
+    job = Job(("k",), schema, KeyedStates(Aggregates(n=count())), make("table"), 4)
+    sink, epochs = Tables(), []
+
+    def stream():
+        for number in range(150):
+            if number % 3 == 0:
+                request_partitions(storage.under("evenflow"), (4, 3, 5)[number // 3 % 3], 4)
+            keys = range(2000) if number == 0 else range(10_000 + number, 10_040 + number)
+            yield pa.table([list(keys)], schema=schema)
+        yield pa.table([list(range(2000))], schema=schema)
+
+    for _ in run_stream(job, storage, stream(), sink):
+        epochs.append(len(Checkpoint.open(storage).last().owners))
+    latest = {row["k"]: row["n"] for row in sink.latest("k").to_pylist()}
+    assert all(latest[key] == 2 for key in range(2000))
+    assert max(epochs) <= EPOCHS + 8, epochs  # one segment of the past is written again per batch
+    assert verify(storage).intact

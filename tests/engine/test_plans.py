@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -13,9 +14,11 @@ from evenflow.grouping import make
 from evenflow.grouping.greedy_d import GreedyD
 from evenflow.model import InputError, Plan
 from evenflow.operators import Aggregates, count
+from evenflow.planning.controller import Replanning
 from evenflow.state.checkpoint import Checkpoint
 from evenflow.state.journal import fixed_plan
 from evenflow.state.manifest import Manifest
+from evenflow.state.metrics import read_metrics
 from evenflow.storage.faults import Crash, Faults, FaultyStorage
 from evenflow.storage.memory import MemoryStorage
 
@@ -71,3 +74,31 @@ def test_a_scheme_whose_parameters_cannot_be_written_down_is_refused():
 
     with pytest.raises(InputError, match="'odd' has a parameter that cannot be written down"):
         parameters_of(Odd())
+
+
+def drifting(batches: int) -> list[pa.Table]:
+    """Few rows, so that an overload becomes certain only over several batches; later others are hot."""
+    chance = np.random.default_rng(3)
+    shares = 1 / np.arange(1, 101) ** 0.7
+    ranks = chance.choice(100, (batches, 300), p=shares / shares.sum())
+    ranks[batches // 2 :] += 50
+    return [pa.table({"k": [f"key {rank}" for rank in row]}) for row in ranks.tolist()]
+
+
+def test_a_query_that_is_restarted_after_every_batch_plans_as_one_that_is_not():
+    """What the controller has learned is in the checkpoint, not in the driver."""
+    replanning = Replanning(memory=0.95, theta=0.05)
+    job = replace(JOB, scheme=make("table"), partitions=3, replanning=replanning)
+    stream, whole, parts = drifting(24), MemoryStorage(), MemoryStorage()
+    followed, restarted = [], []
+    for _ in run_stream(job, whole, stream):
+        followed.append(Checkpoint.open(whole).last().plan)
+    for number, rows in enumerate(stream):
+        list(run_stream(job, parts, [rows], first=number))
+        restarted.append(Checkpoint.open(parts).last().plan)
+    late = [plan for plan in followed if "for some time" in plan["reason"]]
+    assert any(plan["table"] for plan in late), "no change needed the memory of several batches"
+    assert restarted == followed
+    assert [m["planning"] for m in read_metrics(parts.under("evenflow"))] == [
+        m["planning"] for m in read_metrics(whole.under("evenflow"))
+    ]

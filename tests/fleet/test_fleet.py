@@ -16,22 +16,16 @@ from hypothesis import strategies as st
 from evenflow.cli.app import main
 from evenflow.fleet import processes
 from evenflow.fleet.config import read_config
-from evenflow.fleet.coordinator import Coordinator, coordinator_lives
+from evenflow.fleet.coordinator import coordinator_lives
 from evenflow.fleet.decision import unevenness, worthwhile
 from evenflow.fleet.folder import Assignment, SharedFolder
 from evenflow.fleet.load import BusyTime, load_series
 from evenflow.model import InputError
 from evenflow.placement.protocol import Nodes, Observed, Proposal
 from evenflow_lab.checking.fleet_feed import Feed, config
+from pretended_fleet import NODES, Pretended, written
 
-NODES = '[[nodes]]\nname = "a"\n[[nodes]]\nname = "b"\n'
 QUERY = '[[queries]]\nname = "q"\nfunction = "jobs:counted"\n'
-
-
-def written(tmp_path, text):
-    path = tmp_path / "fleet.toml"
-    path.write_text(text)
-    return path
 
 
 @pytest.mark.parametrize(
@@ -112,65 +106,6 @@ def test_files_are_there_whole_or_not_at_all(tmp_path):
     with open(tmp_path / "moves.jsonl", "a") as file:
         file.write('{"n": 2')  # cut off
     assert folder.lines("moves.jsonl") == [{"n": 1}]
-
-
-class Pretended:
-    """Nodes that are not there, but report."""
-
-    def __init__(self, tmp_path, monkeypatch, settings=""):
-        path = written(
-            tmp_path,
-            f"[fleet]\nsamples = 4\nevery = 1\n{settings}\n"
-            + NODES
-            + "".join(
-                f'[[queries]]\nname = "{q}"\nfunction = "jobs:counted"\nnode = "{n}"\n'
-                for q, n in (("x", "a"), ("y", "a"), ("z", "b"), ("w", "b"))
-            ),
-        )
-        self.fleet = read_config(path)
-        self.started, self.killed = [], []
-        monkeypatch.setattr(processes, "start", self._start)
-        monkeypatch.setattr(
-            processes, "kill", lambda process: self.killed.append(process["pid"]) or True
-        )
-        self.coordinator = Coordinator(self.fleet, str(path))
-        self.folder = SharedFolder(self.fleet.folder)
-        self.busy, self.behind = {}, {}
-
-    def _start(self, module, arguments, log):
-        self.started.append(arguments[3])
-        return 1
-
-    def report(self, *nodes, silent=0.0):
-        now = self.folder.assignment()
-        for node in nodes:
-            queries = {
-                q: {
-                    "state": "running",
-                    "error": "",
-                    "batches": 1,
-                    "busy": self.busy.get(q, {}),
-                    "known": time.time() - self.behind.get(q, 0.0),
-                }
-                for q, n in now.queries.items()
-                if n == node
-            }
-            self.folder.report(
-                node,
-                {
-                    **processes.identity(),
-                    "incarnation": now.incarnations[node],
-                    "time": time.time() - silent,
-                    "queries": queries,
-                },
-            )
-
-    def burst(self, phases):
-        last = int(time.time() // self.fleet.sample)
-        self.busy = {
-            q: {str(last - i): 0.8 if i % 2 == phase else 0.1 for i in range(10)}
-            for q, phase in phases.items()
-        }
 
 
 def test_queries_that_burst_together_are_put_apart(tmp_path, monkeypatch):

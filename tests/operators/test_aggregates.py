@@ -219,12 +219,18 @@ def test_several_key_columns():
 
 @pytest.mark.parametrize("name", sorted(ops.known_aggregates()))
 def test_every_aggregate_names_its_state_columns_and_can_be_pickled(name):
-    tail = {"quantiles": ":0.5,0.9", "top_k": ":3", "approx_top_k": ":3"}.get(name, "")
+    tail = {
+        **dict.fromkeys(["quantiles", "percentile_approx"], ":0.5,0.9"),
+        **dict.fromkeys(["top_k", "approx_top_k"], ":3"),
+        **dict.fromkeys(["min_by", "max_by"], ":value"),
+    }.get(name, "")
     output, aggregate = ops.parse_aggregate(f"{name}:value{tail}")
-    assert output == f"{name}_value"
+    assert output == "_".join([name, *aggregate.columns()])
+    assert set(aggregate.columns()) == {"value"}
     assert pickle.loads(pickle.dumps(aggregate)) == aggregate
     assert hash(pickle.loads(pickle.dumps(aggregate))) == hash(aggregate)
-    rows = pa.schema([("value", pa.int32())])
+    boolean = name in ("count_if", "bool_and", "bool_or")
+    rows = pa.schema([("value", pa.bool_() if boolean else pa.int32())])
     assert tuple(aggregate.state_schema(rows).names) == aggregate.state_columns
     assert len(aggregate.output_schema(rows)) == 1
     with pytest.raises(
@@ -402,3 +408,15 @@ def test_rows_of_a_worker_are_sorted_once():
     rows = Rows(pa.table({"v": [1, 2]}), np.array([1, 0]), pa.table({"key": ["a", "b"]}))
     assert rows.groups is rows.groups
     assert (len(rows), rows.n_keys) == (2, 2)
+
+
+def test_aggregates_say_which_columns_they_compare():
+    kept = [ops.count("v"), ops.first("v"), ops.last("v"), ops.collect_list("v")]
+    assert [aggregate.compared() for aggregate in kept] == [()] * 4
+    assert ops.max_by("v", "at").compared() == ("v", "at")
+    assert ops.collect_set("v").compared() == ops.approx_count_distinct("v").compared() == ("v",)
+
+
+def test_several_columns_are_refused_in_a_distinct_count():
+    with pytest.raises(InputError, match="count_distinct takes one column, got 2"):
+        ops.count_distinct("a", "b")

@@ -1,5 +1,6 @@
 """Plain functions called once per key: what they get and may return, how mistakes are reported."""
 
+import math
 import pickle
 from datetime import date, datetime
 
@@ -106,8 +107,13 @@ def test_rows_come_in_order_as_arrays_of_their_own_type():
 def test_a_null_is_never_taken_for_a_number_and_troubles_no_other_key(kind):
     table = pa.table({"key": ["x", "y", "x"], "value": pa.array([1, 0, None]).cast(kind)})
     rows = gather(table)
-    assert rows["x"]["value"].dtype == object
-    assert rows["x"]["value"].tolist() == [1, None]
+    if pa.types.is_boolean(kind):
+        assert rows["x"]["value"].dtype == object
+        assert rows["x"]["value"].tolist() == [True, None]
+    else:  # as in pandas
+        assert rows["x"]["value"].dtype == np.float64
+        assert rows["x"]["value"][0] == 1
+        assert np.isnan(rows["x"]["value"][1])
     assert rows["y"]["value"].dtype == kind.to_pandas_dtype()
 
 
@@ -176,3 +182,34 @@ def test_an_error_of_the_function_is_its_own():
 
     with pytest.raises(KeyError, match="mine"):
         on_table(PerKey(fails, {"n": "int64"}), pa.table({"key": ["x"]}), "key")
+
+
+@pytest.mark.parametrize("value", [1.5, np.float32(0.5), math.nan, True, 2**70, "7"])
+def test_a_value_that_an_integer_column_cannot_hold_is_refused_and_not_cut(value):
+    for operator in (
+        PerKey(lambda key, rows, state: {"n": value}, {"n": "int64"}),
+        PerKey(
+            lambda key, rows, state: {"n": 1},
+            {"n": "int64"},
+            emit=lambda key, state: {"m": value},
+            output={"m": "int64"},
+        ),
+    ):
+        with pytest.raises(InputError, match=r"returned a value for '.' that is not int64"):
+            on_table(operator, pa.table({"key": ["x"]}), "key")
+
+
+def test_whole_floats_are_taken_as_integers():
+    operator = PerKey(lambda key, rows, state: {"n": np.float64(3)}, {"n": "int64"})
+    assert on_table(operator, pa.table({"key": ["x"]}), "key").column("n").to_pylist() == [3]
+
+
+def test_emit_may_return_no_row():
+    operator = PerKey(
+        lambda key, rows, state: {"n": len(rows["key"])},
+        {"n": "int64"},
+        emit=lambda key, state: None if key == "x" else {"n": state["n"]},
+        output={"n": "int64"},
+    )
+    rows = pa.table({"key": ["x", "y", "x"]})
+    assert on_table(operator, rows, "key").to_pylist() == [{"key": "y", "n": 1}]

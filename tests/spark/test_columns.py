@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 import evenflow as ef
-from evenflow.operators.functions import ComputedColumn
+from evenflow.operators.computed_columns import ComputedColumn
 from evenflow.spark.columns import arrow_schema, spark_schema
 
 F = pytest.importorskip("pyspark.sql.functions")
@@ -77,8 +77,8 @@ def test_arguments_and_keys_may_have_dots(df):
 def test_bad_keys_are_refused_with_a_hint(df):
     for attempt, message in [
         (lambda: ef.keyed(df, "pgae"), "did you mean 'page'"),
-        (lambda: ef.keyed(df), "at least one key"),
-        (lambda: ef.keyed(df, []), "at least one key"),
+        (lambda: ef.keyed(df).agg(n=ef.count()), "at least one key"),
+        (lambda: ef.keyed(df, []).plan(), "at least one key"),
         (lambda: ef.keyed(df, 3), "name of a column or a Column, got 3"),
         (lambda: ef.keyed(df, "page", F.col("page")), "'page' is given twice"),
         (lambda: ef.keyed(df, F.col("pgae")), "pgae"),
@@ -90,6 +90,27 @@ def test_bad_keys_are_refused_with_a_hint(df):
     ]:
         with pytest.raises(ef.InputError, match=message):
             attempt()
+
+
+def test_names_are_resolved_as_spark_resolves_them(spark):
+    df = spark.createDataFrame([(1, 2, 3), (1, 5, 6)], "page int, ms int, k int").select(
+        "page", "ms", F.struct("k", "ms").alias("s")
+    )
+    ours = ef.keyed(df, "PAGE").agg(n=ef.sum("Ms"), m=ef.max("s.K"))
+    theirs = df.groupBy("PAGE").agg(F.sum("Ms").alias("n"), F.max("s.K").alias("m"))
+    assert ours.columns == theirs.columns == ["PAGE", "n", "m"]
+    assert rows_of(ours) == rows_of(theirs)
+    ours = ef.keyed(df, "s.k").agg(n=ef.count())
+    assert ours.columns == df.groupBy("s.k").count().withColumnRenamed("count", "n").columns
+    assert rows_of(ours) == rows_of(df.groupBy("s.k").count())
+    with pytest.raises(ef.InputError, match="'MS' and 'ms' are one column"):
+        ef.keyed(df, "page").agg(n=ef.sum("MS"), m=ef.sum("ms"))
+    spark.conf.set("spark.sql.caseSensitive", "true")
+    try:
+        with pytest.raises(ef.InputError, match="did you mean 'page'"):
+            ef.keyed(df, "Page")
+    finally:
+        spark.conf.unset("spark.sql.caseSensitive")
 
 
 def test_a_computed_column_travels_as_its_name(df):

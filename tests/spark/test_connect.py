@@ -102,3 +102,55 @@ def test_keyed_work_over_connect(connect, tmp_path):
         print([m["batch"] for m in query.metrics()])
     """)
     assert printed == "[0, 1, 2]\n"
+
+
+@pytest.mark.long
+def test_sessions_and_the_last_batch_over_connect(connect, tmp_path):
+    """`session_window` as a key, found by Spark's mark on it; the last batch runs in the client."""
+    printed = connect(f"""
+        from pathlib import Path
+
+        import evenflow as ef
+        from pyspark.sql import functions as F
+
+        source, out, checkpoint = [Path({str(tmp_path)!r}, name) for name in ("in", "out", "ckpt")]
+        rows = spark.range(0, 60, 1, 1).selectExpr(
+            "id % 3 AS k", "timestamp_seconds(1700000000 + 20 * id) AS ts"
+        )
+        rows.write.parquet(str(source))
+        stream = spark.readStream.schema(rows.schema).parquet(str(source))
+        stream = stream.withWatermark("ts", "1 minute")
+        keyed = ef.keyed(stream, F.session_window("ts", F.lit("30 seconds")), "k")
+        query = (
+            keyed.balance("key", partitions=2)
+            .agg(n=ef.count())
+            .writeStream.option("checkpointLocation", checkpoint)
+            .trigger(availableNow=True)
+            .start(out)
+        )
+        query.awaitTermination()
+        found = ef.read_output(spark, out)
+        batches = found.select("batch").distinct().collect()
+        print(found.columns, found.count(), [row["batch"] for row in batches])
+        once = ef.keyed(rows, "k").balance("key", partitions=2).dropDuplicates()
+        print(sorted(row["k"] for row in once.collect()))
+    """)
+    assert printed == "['k', 'session_window', 'n', 'batch'] 55 [1]\n[0, 1, 2]\n"
+
+
+@pytest.mark.long
+def test_a_join_with_a_hot_key_over_connect(connect):
+    printed = connect("""
+        import evenflow as ef
+
+        spark.conf.set("spark.sql.autoBroadcastJoinThreshold", "-1")
+        a = spark.range(0, 400, 1, 3).selectExpr("nullif(id % 9 % 4, 2) k", "id x")
+        b = spark.range(6).selectExpr("id k", "id y")
+        for how in ("left", "full", "anti"):
+            joined = ef.keyed(a, "k").balance(partitions=3).join(b, how=how)
+            assert "__evenflow_cell" in joined._explain_string(extended=True)
+            wanted = sorted(map(str, a.join(b, "k", how).collect()))
+            assert sorted(map(str, joined.collect())) == wanted
+            print(len(wanted))
+    """)
+    assert printed == "400\n403\n89\n"

@@ -5,6 +5,7 @@ import json
 import os
 import resource
 import shutil
+import threading
 from importlib import metadata
 from pathlib import Path
 
@@ -88,10 +89,20 @@ def test_a_second_driver_is_refused_until_the_first_is_dead(spark, place):
         add_files(place.files, 2, 3, seed=2)
         with pytest.raises(ef.InputError, match=f"in use by process {driver.process.pid} on"):
             place.run(spark)
+        # Its JVM takes five seconds to notice, and may go on with Spark's log: it is waited for.
+        driver.pause()
         driver.kill(everybody=False)
-        driver.wait_until_gone()
+        assert driver.family()
+        threading.Timer(5, driver.resume).start()
+        with Checkpoint.open(place.checkpoint).acquire():
+            assert not _javas(driver)
         place.run(spark)
     assert place.check() == 3
+
+
+def _javas(driver):
+    programs = [Path(f"/proc/{pid}/exe") for pid in driver.family()]
+    return [program for program in programs if "java" in os.path.realpath(program)]
 
 
 # --- executors and tasks -------------------------------------------------------------------------

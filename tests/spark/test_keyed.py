@@ -52,6 +52,8 @@ def rows_of(seed, n=2000):
             "day": pa.array(
                 [dt.date(2024, 1, 1) + dt.timedelta(int(i)) for i in rng.integers(0, 9, n)]
             ),
+            "serial": pa.array(rng.permutation(n)),
+            "flag": pa.array([(None, True, False)[i] for i in rng.integers(0, 3, n)]),
         }
     )
 
@@ -82,7 +84,20 @@ AGGREGATES = {
     "least": (ef.min("day"), "min(day)"),
     "most": (ef.max("number"), "max(number)"),
     "least_word": (ef.min("word"), "min(word)"),
-    "different": (ef.distinct("value"), "count(distinct value)"),
+    "different": (ef.countDistinct("value"), "count(distinct value)"),
+    "kinds": (ef.collect_set("value"), "sort_array(collect_set(value))"),
+    "newest": (ef.max_by("value", "serial"), "max_by(value, serial)"),
+    "oldest": (ef.min_by("day", "serial"), "min_by(day, serial)"),
+    "spread": (ef.stddev("value"), "stddev(value)"),
+    "width": (ef.stddev_pop("price"), "stddev_pop(price)"),
+    "flagged": (ef.count_if("flag"), "count_if(flag)"),
+    "always": (ef.every("flag"), "every(flag)"),
+    "ever": (ef.some("flag"), "some(flag)"),
+    "usual": (ef.mode("day"), "mode(day, true)"),
+    "half": (
+        ef.percentile_approx("value", [0.5, 0.9]),
+        "percentile_approx(value, array(0.5, 0.9))",
+    ),
 }
 
 
@@ -127,7 +142,9 @@ def stream_of(spark, directory, table, batches):
     cuts[1:3] = [1, 2]
     for i in range(batches):
         part = table.slice(cuts[i], cuts[i + 1] - cuts[i])
-        pq.write_table(part, directory / f"{i:03d}.parquet")
+        file = directory / f"{i:03d}.parquet"
+        pq.write_table(part, file)
+        os.utime(file, (1_700_000_000 + i,) * 2)  # Spark takes the oldest file first
     schema = spark.createDataFrame(table.slice(0, 1)).schema
     reader = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1)
     return reader.parquet(str(directory))
@@ -189,6 +206,7 @@ EVERYTHING = Together(
     aggregates=Aggregates(**{name: aggregate for name, (aggregate, _) in AGGREGATES.items()}),
     more=Aggregates(
         roughly=ef.distinct("rare", approximate=True),
+        about=ef.approx_count_distinct("rare"),
         middle=ef.quantiles("rare", 0.5),
         top=ef.top_k("day", 2),
         top_roughly=ef.top_k("word", 1, approximate=True),
@@ -232,6 +250,45 @@ def test_stream_gives_the_same_answer_as_all_at_once(spark, tmp_path, scheme):
 
 def texts(rows):
     return sorted(str({name: _plain(value) for name, value in row.items()}) for row in rows)
+
+
+@pytest.mark.parametrize("scheme", ["table", "d-choices"])
+def test_lists_first_and_last_hold_the_rows_of_the_key_earlier_batches_first(
+    spark, tmp_path, scheme
+):
+    table = rows_of(3, 300)
+    chosen = {
+        "all": ef.collect_list("serial"),
+        "first": ef.first("serial"),
+        "last": ef.last("serial"),
+        "some": ef.first("value", ignorenulls=True),
+        "rows": ef.collect_list("value"),
+    }
+    df = in_spark(spark, table)
+    batch = ef.keyed(df, "word").balance(scheme, partitions=3).agg(**chosen).toArrow()
+    stream = stream_of(spark, tmp_path / "in", table, 4)
+    sink = MemorySink()
+    run(ef.keyed(stream, "word").balance(scheme, partitions=3).agg(**chosen), tmp_path / "c", sink)
+    place = {number: i for i, number in enumerate(table["serial"].to_pylist())}
+    for found in (batch, sink.latest("word")):
+        by_word = {word: [] for word in table["word"].to_pylist()}
+        for row in table.to_pylist():
+            by_word[row["word"]].append(row)
+        assert set(found["word"].to_pylist()) == by_word.keys()
+        for row in found.to_pylist():
+            rows = by_word[row["word"]]
+            assert sorted(row["all"]) == sorted(r["serial"] for r in rows)
+            values = [r["value"] for r in rows if r["value"] is not None]
+            assert sorted(row["rows"]) == sorted(values)
+            assert row["some"] in values
+            assert {row["first"], row["last"]} <= set(row["all"])
+    # The first two batches have one row each; the last one begins with row 225.
+    for row in sink.latest("word").to_pylist():
+        places = [place[number] for number in row["all"]]
+        batches = [sum(p >= begin for begin in (1, 2, 225)) for p in places]
+        assert batches == sorted(batches)
+        assert batches[0] == sum(place[row["first"]] >= begin for begin in (1, 2, 225))
+        assert batches[-1] == sum(place[row["last"]] >= begin for begin in (1, 2, 225))
 
 
 keys = st.one_of(st.none(), st.text(max_size=3), st.just("hot"), st.just("hot"))

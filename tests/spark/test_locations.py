@@ -125,6 +125,7 @@ print("right")
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_a_query_on_a_cluster_that_shares_nothing_but_a_bucket(
     on_cluster_with_s3, s3_server, tmp_path
 ):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from datetime import datetime
 
 import pytest
 
@@ -50,12 +51,25 @@ def test_a_stream_may_have_columns_of_any_name(spark, numbers, tmp_path):
     assert rows_of(found) == rows_of(numbers.groupBy("k").sum("v"))
 
 
-@pytest.mark.parametrize("name", ["__fingerprint", "__evenflow_partition", "__EVENFLOW_right"])
+@pytest.mark.parametrize(
+    "name", ["__fingerprint", "__evenflow_partition", "__EVENFLOW_right", "__evenflow_right"]
+)
 def test_names_of_our_own_columns_are_refused_up_front(numbers, name):
     with pytest.raises(ef.InputError, match=r"withColumnRenamed"):
         ef.keyed(numbers.toDF(name, "v"), name).agg(n=ef.count())
     with pytest.raises(ef.InputError, match=r"withColumnRenamed"):
         ef.keyed(numbers.toDF("k", name), "k").agg(n=ef.sum(name))
+
+
+@pytest.mark.parametrize("names", [("__evenflow_right", "t"), ("k", "t", "__evenflow_right")])
+def test_names_of_our_own_columns_are_refused_in_joins(spark, names):
+    moment = datetime(2024, 1, 1)
+    left = spark.createDataFrame([(1, moment, 2)[: len(names)]], list(names))
+    right = spark.createDataFrame([(1, moment)], ["k", "t"])
+    with pytest.raises(ef.InputError, match="withColumnRenamed"):
+        ef.keyed(left, names[0]).intervalJoin(
+            ef.keyed(right, "k"), time="t", within="1 second", prefixes=("", "r_")
+        )
 
 
 def test_output_columns_that_differ_by_case_alone_are_refused(numbers):

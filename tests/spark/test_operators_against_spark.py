@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+import naive
 from evenflow import operators as ops
 from evenflow.operators import Aggregates, no_state, on_table, rows_by_key
 from operator_parts import by_key
@@ -71,6 +72,118 @@ def test_results_and_types_are_sparks(frame, column):
         if (column, name) == ("wide", "mean"):
             assert (kind.precision, kind.scale) == (38, 7)
         assert kind == spark_kind, name
+
+
+# Rows with an order in which nothing ties, so that Spark's answers are determined.
+ORDERED = ROWS.append_column("serial", pa.array([3, 1, 2, 0, 6, 5, 4]))
+
+
+def types_of(field):
+    kind = field.dataType
+    return field.name, kind.simpleString(), getattr(kind, "containsNull", None)
+
+
+@pytest.mark.parametrize("column", COLUMNS)
+def test_the_aggregates_of_pyspark_have_its_results_and_types(spark, column):
+    from pyspark.sql import functions as F
+
+    import evenflow as ef
+
+    frame = spark.createDataFrame(ORDERED).coalesce(1)
+    calls = {
+        "collect_list": (column,),
+        "collect_set": (column,),
+        "count_distinct": (column,),
+        "countDistinct": (column,),
+        "approx_count_distinct": (column,),
+        "first": (column,),
+        "last": (column, True),
+        "min_by": (column, "serial"),
+        "max_by": (column, "serial"),
+        "mode": (column, True),
+    }
+    # With NaN, Spark's percentiles depend on the order of the rows: of NaN and 0.25 it finds NaN alone.
+    if column not in ("word", "raw", "flag", "real", "short"):
+        calls["percentile_approx"] = (column, 0.5)
+        calls["approx_percentile"] = (column, [0.25, 1.0], 100)
+    if column in NUMBERS:
+        for name in (
+            "variance",
+            "var_samp",
+            "var_pop",
+            "stddev",
+            "stddev_samp",
+            "stddev_pop",
+            "std",
+        ):
+            calls[name] = (column,)
+    if column == "flag":
+        for name in ("count_if", "bool_and", "bool_or", "every", "some"):
+            calls[name] = (column,)
+    mine = {name: getattr(ef, name)(*arguments) for name, arguments in calls.items()}
+    theirs = [getattr(F, name)(*arguments).alias(name) for name, arguments in calls.items()]
+    ours = ef.keyed(frame, "key").balance("key", partitions=2).agg(**mine)
+    expected = frame.groupBy("key").agg(*theirs)
+    assert [types_of(field) for field in ours.schema] == [types_of(f) for f in expected.schema]
+    table, truth = ours.toArrow(), expected.toArrow()
+    truth = by_key(truth.select(["key"]), truth)
+    for key, row in by_key(table.select(["key"]), table).items():
+        for name in calls:
+            value = truth[key][name]
+            if name == "collect_set":
+                value = sorted(value, key=naive.spark_order)
+            if isinstance(value, list):
+                assert len(row[name]) == len(value), (key, name)
+                assert all(same(a, b) for a, b in zip(row[name], value, strict=True)), (key, name)
+            else:
+                near = 1e-9 * abs(value) if isinstance(value, float) else 0.0
+                assert same(row[name], value, near), (key, name)
+
+
+def test_structs_lists_and_maps_are_kept_as_they_are(spark):
+    from pyspark.sql import functions as F
+
+    import evenflow as ef
+
+    frame = spark.createDataFrame(ORDERED.select(["key", "serial", "word", "day"])).coalesce(1)
+    values = {
+        "struct": F.struct("word", "day"),
+        "list": F.array("word"),
+        "map": F.create_map("serial", "word"),
+    }
+    functions = {"max_by": ("serial",), "min_by": ("serial",), "first": (), "collect_list": ()}
+    calls = {
+        f"{name} of {kind}": (name, value, *more)
+        for name, more in functions.items()
+        for kind, value in values.items()
+    }
+    mine = {name: getattr(ef, call[0])(*call[1:]) for name, call in calls.items()}
+    theirs = [getattr(F, call[0])(*call[1:]).alias(name) for name, call in calls.items()]
+    expected = sorted(map(str, frame.groupBy("key").agg(*theirs).collect()))
+    for scheme in ("key", "w-choices"):
+        ours = ef.keyed(frame, "key").balance(scheme, partitions=2).agg(**mine)
+        if scheme == "w-choices":  # three rows of a key, which may arrive in any order
+            ours = ours.drop(*(name for name in calls if name.startswith(("first", "collect"))))
+            kept = [column for column in theirs if "by" in str(column)]
+            expected = sorted(map(str, frame.groupBy("key").agg(*kept).collect()))
+        assert sorted(map(str, ours.collect())) == expected
+
+
+def test_an_approximate_distinct_count_is_as_near_as_sparks(spark):
+    from pyspark.sql import functions as F
+
+    n = 30_000
+    table = pa.table(
+        {"key": np.arange(n) % 3, "number": np.arange(n), "word": np.arange(n).astype(str)}
+    )
+    for rsd in (0.05, 0.02):
+        wanted = {name: ops.approx_count_distinct(name, rsd) for name in ("number", "word")}
+        ours = on_table(Aggregates(**wanted), table, "key").to_pylist()
+        theirs = spark.createDataFrame(table).groupBy("key")
+        truth = theirs.agg(*[F.approx_count_distinct(name, rsd).alias(name) for name in wanted])
+        for row in [*ours, *(row.asDict() for row in truth.collect())]:
+            for name in wanted:
+                assert abs(row[name] / (n / 3) - 1) < 3 * rsd
 
 
 def test_spark_estimates_and_unites_the_distinct_sketches(spark):

@@ -10,8 +10,10 @@ from hypothesis import strategies as st
 from evenflow.engine.in_process import InProcess
 from evenflow.engine.job import Job
 from evenflow.engine.ordered_states import POSITIONS, WAITING, OrderedStates
+from evenflow.engine.pieces import roomy
 from evenflow.engine.plans import first_plan
 from evenflow.engine.program import Stages
+from evenflow.engine.task import Task
 from evenflow.grouping import make
 from evenflow.model import InputError
 from evenflow.operators import Aggregates, PerKey, count, no_state, rows_by_key
@@ -52,6 +54,12 @@ def _table(records):
     )
 
 
+def _after(work, rows, states):
+    """The states after the rows of one batch."""
+    job = Job(("key",), rows.table.schema, work, make("key"), partitions=2)
+    return work.updated(Task(job, None, 0), rows, states).states
+
+
 def _in_batches(operator, log, chance, schema):
     """Reads some of each partition a batch, rows shuffled; gives key → state at the end."""
     at = dict.fromkeys(log, 0)
@@ -68,7 +76,7 @@ def _in_batches(operator, log, chance, schema):
         before = pa.concat_tables(
             [states.get(key, no_state(schema, 1)) for key in keys] or [no_state(schema, 0)]
         )
-        after, _ = operator.update(rows, before)
+        after = _after(operator, rows, before)
         assert after.schema == schema
         for i, key in enumerate(keys):
             states[key] = after.slice(i, 1)
@@ -94,7 +102,8 @@ def test_each_message_is_given_once_and_those_of_a_key_in_the_order_written(
         (GATHER, dict(sent)),
         (COUNT, {key: len(values) for key, values in sent.items()}),
     ):
-        states = _in_batches(operator, log, random.Random(seed), operator.state_schema(schema))
+        in_tasks = roomy(operator.state_schema(schema))
+        states = _in_batches(operator, log, random.Random(seed), in_tasks)
         name = operator.operator.state_schema(schema).names[0]
         found = {key: state.column(name)[0].as_py() for key, state in states.items()}
         assert {key: value for key, value in found.items() if value} == expected
@@ -108,11 +117,11 @@ def test_rows_wait_in_the_state_until_their_turn():
         _table([(0, records[0]), (1, records[1])]),
         _table([(0, records[2]), (1, records[3])]),
     )
-    schema = GATHER.state_schema(late.schema)
-    state = GATHER.update(rows_by_key(early, "key"), no_state(schema, 1))[0]
+    schema = roomy(GATHER.state_schema(late.schema))
+    state = _after(GATHER, rows_by_key(early, "key"), no_state(schema, 1))
     assert state.column("seen").to_pylist() == [None]
     assert [event["kind"] for event in state.column(WAITING)[0].as_py()] == [1, 0]
-    state = GATHER.update(rows_by_key(late, "key"), state)[0]
+    state = _after(GATHER, rows_by_key(late, "key"), state)
     assert state.column("seen").to_pylist() == [[b"0", b"1"]]
     assert state.column(WAITING).to_pylist() == [[]]
     assert len(state.column(POSITIONS)[0]) == 2

@@ -27,7 +27,7 @@ def refused(do, *arguments):
 ON_A_CLUSTER = (
     REFUSED
     + """
-import evenflow, os
+import evenflow, os, sys
 
 shared, here = PosixStorage({shared!r}), PosixStorage("/proc/self/cwd/ckpt")
 executors = preflight(spark, [shared, shared])
@@ -41,9 +41,9 @@ def start():
     return result.writeStream.format("noop").option("checkpointLocation", here.where()).start()
 
 said = [refused(start)]
-evenflow.__version__ = "9.9"
+sys.modules["evenflow.spark.preflight"].VERSION = "9.9"
 said.append(refused(preflight, spark))
-evenflow.__version__ = {version!r}
+sys.modules["evenflow.spark.preflight"].VERSION = {version!r}
 spark.sparkContext.pythonExec = {bare!r}
 said.append(refused(preflight, spark, [shared]))
 spark.sparkContext.pythonExec = "/no/such/python"

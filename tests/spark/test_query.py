@@ -61,6 +61,12 @@ def test_other_errors_of_a_batch_stay_as_they_are(spark):
     with pytest.raises(Py4JJavaError, match="NoSuchElementException"):
         stoppable(failing)(None, 0)
 
+    def interrupted(df, batch):
+        spark._jvm.java.util.Objects.requireNonNull(None, "FunctionFailed: update: Interrupted")
+
+    with pytest.raises(Py4JJavaError, match="FunctionFailed: update"):
+        stoppable(interrupted)(None, 0)
+
 
 class Slow(MemorySink):
     """A sink that takes its time with every batch, and says when it has begun."""
@@ -139,6 +145,8 @@ def test_a_query_has_sparks_names_and_metrics_as_a_dataframe(spark, tmp_path, ca
     caplog.set_level(logging.INFO, logger="evenflow")
     query = run(counted(spark, tmp_path / "in"), tmp_path / "ckpt", name="counts")
     assert query.name == "counts"
+    with pytest.raises(ef.InputError, match="at most 10,000"):
+        query.scale(10**6)
     assert {len(query.id), len(query.runId)} == {36}
     assert not query.isActive
     assert query.exception() is None
@@ -171,16 +179,80 @@ def test_the_metrics_of_no_batch_are_an_empty_dataframe(spark):
     assert metrics_frame(spark, []).count() == 0
 
 
-def test_a_driver_that_spark_finds_taken_over_says_so_in_our_words(tmp_path):
+@pytest.mark.parametrize(
+    "words",
+    [
+        "[CONCURRENT_STREAM_LOG_UPDATE] Concurrent update to the log. Multiple …",
+        "Multiple streaming queries are concurrently using s3a://bucket/ckpt/spark/commits.",
+    ],
+)
+def test_a_driver_that_spark_finds_taken_over_says_so_in_our_words(tmp_path, words):
     """Spark compares its own log first if the driver was frozen between our commit and Spark's."""
     from types import SimpleNamespace
 
     first, second = (Checkpoint.open(tmp_path, {"key": ["k"]}) for _ in range(2))
     lease = first.acquire()
-    error = Exception("[CONCURRENT_STREAM_LOG_UPDATE] Concurrent update to the log. Multiple …")
+    error = Exception(words)
     spark_query = SimpleNamespace(exception=lambda: error)
     query = StreamingQuery(spark_query, None, first, lease, 1)
-    assert "Concurrent update" in str(query.exception())
+    assert "Multiple" in str(query.exception())
     lease.release()
     with second.acquire():
         assert "another driver has taken over the checkpoint" in str(query.exception())
+
+
+def score(key, rows, state):
+    """Fails for texts that are not numbers."""
+    return {"total": (state or {"total": 0})["total"] + sum(float(v) for v in rows["v"])}
+
+
+def merged(a, b):
+    return {"total": a["total"] + b["total"]}
+
+
+def test_a_row_that_a_function_fails_for_is_named_or_set_aside(spark, tmp_path, caplog):
+    feed = Feed(tmp_path / "in")
+    feed.add(pa.table({"k": ["a", "b"], "day": [1, 2], "v": ["1", "2"]}))
+    feed.add(pa.table({"k": ["a", "b", "b"], "day": [1, 2, 2], "v": ["x\ny", "3", "4"]}))
+    operator = ef.PerKey(score, state={"total": "float64"}, columns=["v"], merge=merged)
+    keyed = ef.keyed(feed.stream(spark), "k", "day").balance("d-choices", partitions=2)
+    result = keyed.apply(operator)
+
+    def writer():
+        place = tmp_path / "out"
+        writer = result.writeStream.option("checkpointLocation", tmp_path / "c").format("parquet")
+        return writer.option("path", place).trigger(availableNow=True)
+
+    with pytest.raises(ef.QueryFailed) as caught:
+        writer().start().awaitTermination()
+    [text] = str(caught.value).splitlines()
+    assert 'score) failed for the key ["a", 1] in batch 1, partition ' in text
+    assert r"ValueError: could not convert string to float: 'x\ny' (test_query.py, line" in text
+    assert len(text) < 500
+
+    bad = tmp_path / "bad"
+    with caplog.at_level("WARNING", "evenflow.query"):
+        query = writer().option("deadLetterPath", bad).start()
+        query.awaitTermination()
+    assert "batch 1: 1 rows set aside; update (" in caplog.text
+    output = ef.read_output(spark, tmp_path / "out").orderBy("batch", "k")
+    assert [(r.k, r.total, r.batch) for r in output.collect()] == [
+        ("a", 1.0, 0),
+        ("b", 2.0, 0),
+        ("b", 9.0, 1),
+    ]
+    [letter] = spark.read.parquet(str(bad)).collect()
+    assert letter.record.asDict() == {"k": "a", "day": 1, "v": "x\ny"}
+    assert (letter.key, letter.batch) == ('["a", 1]', 1)
+    assert [m.get("dead_letters") for m in query.metrics()] == [None, 1]
+    assert query.metricsDF().where("dead_letters = 1").count() == 1
+
+    feed.add(pa.table({"k": ["c"], "day": [1], "v": ["no"]}))
+    limited = writer().option("deadLetterPath", bad).option("deadLetterLimit", 1)
+    with pytest.raises(ef.QueryFailed, match=r"deadLetterLimit allows, 1 since the query began"):
+        limited.start().awaitTermination()
+    for place in (tmp_path / "out", tmp_path / "c", tmp_path):
+        with pytest.raises(ef.InputError, match="directory of their own"):
+            writer().option("deadLetterPath", place).start()
+    with pytest.raises(ef.InputError, match='add option "deadLetterPath"'):
+        writer().option("deadLetterLimit", 2).start()

@@ -145,3 +145,28 @@ def test_the_checkpoint_may_be_under_sparks_own_setting(spark, result, tmp_path)
     finally:
         spark.conf.unset("spark.sql.streaming.checkpointLocation")
     assert (tmp_path / "all" / "mine" / "evenflow").is_dir()
+
+
+def test_a_folder_with_other_files_is_refused_and_another_output_is_said(
+    spark, result, tmp_path, caplog
+):
+    """Spark would show either the files or the batches, and not both."""
+    writer = result.writeStream.option("checkpointLocation", tmp_path / "c")
+    writer = writer.trigger(availableNow=True)
+    spark.range(3).write.parquet(str(tmp_path / "full"))
+    with pytest.raises(ef.InputError, match=r"full has files .* such as 'part-.*empty directory"):
+        writer.start(tmp_path / "full")
+    writer.start(tmp_path / "one").awaitTermination()
+    writer.start(tmp_path / "one").awaitTermination()
+    assert not [r for r in caplog.records if r.levelname == "WARNING"]
+    writer.start(tmp_path / "two").awaitTermination()
+    assert "two is a new output of the query" in caplog.text
+    assert "the rows of batches 0 to 1 are where the query has written so far" in caplog.text
+
+
+def test_options_of_a_store_are_refused_where_there_is_none(result, tmp_path):
+    writer = result.writeStream.option("checkpointLocation", tmp_path / "c")
+    writer = writer.option("storage.regoin", "eu-west-1").trigger(availableNow=True)
+    with pytest.raises(ef.InputError, match=r"'storage.regoin' .* no effect; leave it out"):
+        writer.start(f"file://{tmp_path / 'out'}")
+    assert not (tmp_path / "c").exists()

@@ -3,20 +3,31 @@
 import os
 import pickle
 import signal
+import subprocess
+import sys
 import threading
 import time
+from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
 from evenflow.model import InputError
 from evenflow.model.processes import identity, stopped
-from evenflow.state import Checkpoint, LostLease, Manifest
-from evenflow.state.lease import lease_name
-from evenflow.state.records import Place
+from evenflow.state import Checkpoint, CheckpointError, LostLease, Manifest
+from evenflow.state.lease import lease_name, new_holder
+from evenflow.state.leftovers import drop_uncommitted
+from evenflow.state.records import TURNS, Place
 from evenflow.storage import MemoryStorage
 from evenflow.storage.faults import Faults, FaultyStorage
-from state_driver import assert_whole, commit_next, start_driver
+from state_driver import (
+    assert_state_of,
+    assert_whole,
+    commit_next,
+    forget_leases,
+    start_driver,
+)
 
 IDENTITY = {"key": ["number"]}
 
@@ -77,7 +88,8 @@ def _must_not_wait(seconds):
 def test_a_lease_is_held_until_it_is_released(tmp_path):
     checkpoint = Checkpoint.open(tmp_path, IDENTITY)
     since = f"process {os.getpid()} .* since 1970-01-01T00:00:00Z"
-    with checkpoint.acquire(wall_clock=lambda: 0.0), pytest.raises(InputError, match=since):
+    holder = partial(new_holder, lambda: 0.0)
+    with checkpoint.acquire(holder=holder), pytest.raises(InputError, match=since):
         Checkpoint.open(tmp_path).acquire()
     lease = checkpoint.acquire(sleep=_must_not_wait)
     lease.release()
@@ -89,6 +101,38 @@ def test_a_lease_whose_work_has_ended_is_free_for_its_own_process(storage):
     lease = opened(storage).acquire()
     lease.in_use = lambda: False
     opened(storage).acquire(sleep=_must_not_wait).release()
+
+
+def test_what_a_killed_driver_leaves_running_is_waited_for(storage, monkeypatch):
+    """Its JVM, which notices a moment later, and until then may write to Spark's log."""
+    jvm = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    clock = Clock()
+    with monkeypatch.context() as patched:
+        dead = {**identity(), "began": "before"}
+        patched.setattr("evenflow.state.lease.identity", lambda: dead)
+        opened(storage).acquire(
+            clock=clock, holder=partial(new_holder, companion=identity(jvm.pid))
+        )
+    clock.on_sleep = lambda: jvm.communicate() if clock.now > 5 else None
+    opened(storage).acquire(
+        clock=clock, sleep=clock.sleep, holder=partial(new_holder, companion=identity())
+    ).release()
+    assert 5 < clock.now < 6
+    # Of a driver that has let go, and of one of this very process, nothing is waited for.
+    opened(storage).acquire(sleep=_must_not_wait, holder=partial(new_holder, companion=identity()))
+    forget_leases()
+    opened(storage).acquire(sleep=_must_not_wait).release()
+
+
+def test_what_never_ends_is_waited_for_as_long_as_the_lease(storage, monkeypatch, caplog):
+    clock = Clock()
+    with monkeypatch.context() as patched:
+        dead = {**identity(), "began": "before"}
+        patched.setattr("evenflow.state.lease.identity", lambda: dead)
+        opened(storage).acquire(20.0, clock=clock, holder=partial(new_holder, companion=identity()))
+    opened(storage).acquire(clock=clock, sleep=clock.sleep)
+    assert 20 <= clock.now < 21
+    assert f"process {os.getpid()} of the driver before this one still runs" in caplog.text
 
 
 def test_a_driver_elsewhere_that_is_silent_for_its_lease_is_taken_over(storage, monkeypatch):
@@ -184,12 +228,13 @@ def test_not_even_where_the_place_of_its_commit_was_cleared(storage, monkeypatch
 
 
 def test_not_even_where_a_takeover_before_the_last_has_cleared_it(storage, monkeypatch):
-    """Driver 1 wants the place of driver 2's takeover, which driver 3 has cleared."""
+    """Driver 1 wants the place of driver 2's takeover, which a later one has cleared."""
     clock = Clock()
     frozen, _ = other_driver(storage, monkeypatch, clock)
-    for _ in range(2):
+    for _ in range(TURNS + 1):
         opened(storage).acquire(clock=clock, sleep=clock.sleep).abandon()
-    assert storage.list("evenflow/manifests/") == [f"evenflow/{Place(0, 2).name}"]
+    left = storage.list("evenflow/manifests/")
+    assert left == [f"evenflow/{Place(0, turn).name}" for turn in range(2, TURNS + 2)]
     with pytest.raises(LostLease):
         frozen.commit(Manifest(batch=0, plan={"theirs": 1}))
     assert opened(storage).last() is None
@@ -197,8 +242,44 @@ def test_not_even_where_a_takeover_before_the_last_has_cleared_it(storage, monke
     ours.acquire(clock=clock, sleep=clock.sleep)
     ours.commit(Manifest(batch=0, plan={"ours": 1}))
     assert opened(storage).last().plan == {"ours": 1}
+    ours.commit(Manifest(batch=1, plan={"ours": 1}))
     ours.retain(1)
-    assert storage.list("evenflow/manifests/") == [f"evenflow/{Place(0, 4).name}"]
+    assert storage.list("evenflow/manifests/") == [f"evenflow/{Place(1).name}"]
+
+
+@pytest.mark.parametrize("takeovers", [1, 5])
+def test_not_even_if_its_clock_stood_still_and_old_records_are_dropped(
+    storage, monkeypatch, takeovers
+):
+    """As a virtual machine's does while it is paused: nothing tells it to look before it goes on."""
+    clock, paused = Clock(), Clock()
+    frozen, _ = other_driver(storage, monkeypatch, paused)
+    frozen.commit(Manifest(batch=0))
+    for _ in range(takeovers):
+        ours = opened(storage)
+        ours.acquire(clock=clock, sleep=clock.sleep).abandon()
+    ours.commit(Manifest(batch=1, plan={"ours": 1}))
+    ours.retain(1)
+    with pytest.raises(LostLease):
+        frozen.commit(Manifest(batch=1, plan={"theirs": 1}))
+    with pytest.raises(LostLease):
+        frozen.commit(Manifest(batch=2, plan={"theirs": 1}))
+    assert opened(storage).last().plan == {"ours": 1}
+
+
+def test_nor_by_going_on_from_what_the_other_one_has_committed(storage, monkeypatch):
+    """It had not committed yet: the newest manifest is the other driver's, and so is what follows."""
+    clock = Clock()
+    frozen, _ = other_driver(storage, monkeypatch, clock)
+    ours = opened(storage)
+    ours.acquire(clock=clock, sleep=clock.sleep)
+    ours.commit(Manifest(batch=0, plan={"ours": 1}))
+    with pytest.raises(LostLease):
+        frozen.last()
+    with pytest.raises(LostLease):
+        frozen.commit(Manifest(batch=1, plan={"theirs": 1}))
+    ours.commit(Manifest(batch=1, plan={"ours": 1}))
+    assert opened(storage).last().plan == {"ours": 1}
 
 
 def test_a_driver_that_was_taken_over_deletes_nothing(storage, monkeypatch):
@@ -214,6 +295,45 @@ def test_a_driver_that_was_taken_over_deletes_nothing(storage, monkeypatch):
     with pytest.raises(LostLease):
         frozen.collect_garbage()
     assert storage.list("") == before
+
+
+class Stopped(Faults):
+    """A driver that stands still before one of its calls, while `meanwhile` happens."""
+
+    def __init__(self, at, meanwhile):
+        super().__init__()
+        self._at, self._meanwhile = at, meanwhile
+
+    def call(self, what, effect, fails=True):
+        if self.calls == self._at:
+            self._at = None
+            self._meanwhile()
+        return super().call(what, effect, fails)
+
+
+def test_not_even_while_it_clears_what_others_have_left(monkeypatch):
+    """Wherever it is stopped, what the other driver commits meanwhile stays."""
+    at = 0
+    while True:
+        disk, clock = MemoryStorage(), Clock()
+
+        def take_over(disk=disk, clock=clock):
+            ours = opened(disk)
+            ours.acquire(clock=clock, sleep=clock.sleep)
+            commit_next(ours)
+            commit_next(ours)
+
+        frozen, lease = other_driver(disk, monkeypatch, clock)
+        frozen.storage = FaultyStorage(frozen.storage, Stopped(at, take_over))
+        with suppress(CheckpointError):  # a `LostLease` is one
+            drop_uncommitted(frozen)
+        lease.abandon()
+        if frozen.storage.faults._at is not None:
+            break  # it has no more calls than that
+        assert_state_of(opened(disk), 1)
+        disk.clear()
+        at += 1
+    assert at > 3
 
 
 def test_a_driver_that_was_only_slow_goes_on(storage):

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evenflow.state import metrics
+from evenflow.model import InputError
+from evenflow.state import Checkpoint, metrics
 from evenflow.state.metrics import compact_metrics, put_metrics, read_metrics
 from evenflow.storage import MemoryStorage, PosixStorage
 from evenflow.storage.faults import Crash, Faults, FaultyStorage
@@ -27,6 +28,11 @@ def batches_of(rows):
 
 def test_metrics_are_read_by_location_or_storage_oldest_first(tmp_path):
     storage = PosixStorage(str(tmp_path / "evenflow"))
+    with pytest.raises(
+        InputError, match=r"is not a checkpoint of evenflow.*location that the query"
+    ):
+        read_metrics(tmp_path / "nowhere")
+    Checkpoint.open(tmp_path, {})
     assert read_metrics(tmp_path) == []
     for batch in (2, 0, 1):
         put_metrics(storage, {"batch": batch, "text": "é\n\u2028"})

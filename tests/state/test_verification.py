@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from evenflow.cli.app import main
 from evenflow.model.owners import Owners
-from evenflow.state import Checkpoint, Manifest, write_segment
+from evenflow.state import Checkpoint, DamagedState, Manifest, write_segment
 from evenflow.state.manifest import load
 from evenflow.state.verification import contents, verify
+from evenflow.storage import storage_at
 from state_driver import WORKERS, commit_next, expected_state
 from state_rows import fingerprints, numbered
 
@@ -76,6 +77,57 @@ def test_verify_names_a_segment_that_is_not_what_it_was(tmp_path, how):
         other = checkpoint.storage.read(two.name)
         file.write_bytes({"empty": b"", "cut": content[:-1], "swapped": other}[how])
     assert list(verify(tmp_path).problems) == [str(file)]
+
+
+def test_manifests_that_were_swapped_are_found_by_whoever_reads_them(tmp_path):
+    checkpoint = Checkpoint.open(tmp_path, {"key": ["number"]})
+    for _ in range(3):
+        commit_next(checkpoint)
+    one, two = (Path(checkpoint.storage.where(place.name)) for place in checkpoint.places()[-2:])
+    one.write_bytes(two.read_bytes())
+    assert list(verify(tmp_path).problems) == [str(one)]
+    older = one.with_name("0000000000-0000.json").read_bytes()
+    two.write_bytes(older)
+    assert list(verify(tmp_path).problems) == [str(one), str(two)]
+    with pytest.raises(DamagedState, match="it is the manifest of batch 0, not of batch 2"):
+        Checkpoint.open(tmp_path).last()
+
+
+def test_verify_finds_a_manifest_that_is_missing(tmp_path):
+    checkpoint = Checkpoint.open(tmp_path, {"key": ["number"]})
+    for _ in range(3):
+        commit_next(checkpoint)
+    file = Path(checkpoint.storage.where(checkpoint.places()[1].name))
+    file.unlink()
+    assert list(verify(tmp_path).problems) == [str(file)]
+
+
+SPARK_S_PART = {
+    "whole": ({}, []),
+    "other rows": ({"offsets/2": "v1\n{}\n9"}, ["offsets/2"]),
+    "lost tail": ({"offsets/2": None}, ["offsets/2"]),
+    "another query's": ({"metadata": '{"id":"other"}'}, ["metadata"]),
+    "no JSON": ({"metadata": "?"}, ["metadata"]),
+    "gone": (dict.fromkeys(["metadata", *(f"offsets/{n}" for n in range(3))]), ["metadata"]),
+    "purged": ({"offsets/0": None}, []),
+}
+
+
+@pytest.mark.parametrize(("changes", "found"), SPARK_S_PART.values(), ids=list(SPARK_S_PART))
+def test_verify_looks_at_sparks_part(tmp_path, changes, found):
+    checkpoint, spark = (
+        Checkpoint.open(tmp_path, {"key": ["number"]}),
+        storage_at(tmp_path / "spark"),
+    )
+    spark.put("metadata", [b'{"id":"q"}'])
+    for batch in range(3):
+        spark.put(f"offsets/{batch}", [f"v1\n{{}}\n{batch}".encode()])
+        commit_next(checkpoint, source={"query": "q", "offsets": f"v1\n{{}}\n{batch}"})
+    for name, content in changes.items():
+        spark.delete(name) if content is None else spark.put(name, [content.encode()])
+    problems = verify(tmp_path).problems
+    assert list(problems)[:1] == [spark.where(name) for name in found]
+    assert all("restore" in what for what in problems.values())
 
 
 def segment_of(checkpoint, numbers, owner, **changes):

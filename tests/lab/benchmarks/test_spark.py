@@ -11,6 +11,8 @@ from evenflow_lab.benchmarks.spark.catalogue import MEASUREMENTS, chosen
 from evenflow_lab.benchmarks.spark.empty_batch import EmptyBatch
 from evenflow_lab.benchmarks.spark.figure13_14 import SCHEMES, Figure13And14
 from evenflow_lab.benchmarks.spark.fluctuation import CONTESTANTS, Fluctuation
+from evenflow_lab.benchmarks.spark.grouped import Grouped
+from evenflow_lab.benchmarks.spark.join import Join
 from evenflow_lab.benchmarks.spark.overhead import Overhead
 from evenflow_lab.benchmarks.spark.per_key import PerKeyWork
 from evenflow_lab.benchmarks.spark.scale_out import ScaleOut
@@ -21,6 +23,7 @@ from evenflow_lab.workloads.fluctuating import snapshots
 TINY = [
     (Overhead(rows=2000, keys=100, workers=2, rounds=1), 4, 2),
     (PerKeyWork(keys=40, rows_a_key=2, share=0.5, workers=2, batches=1, rounds=1), 4, 2),
+    (Grouped(shapes=((40, 2), (3, 30)), share=0.5, workers=2, rounds=1), 24, 4),
     (
         Figure13And14(zipf=(2.0,), workers=2, messages=20, sources=2, batches=1, rounds=1),
         len(SCHEMES),
@@ -57,6 +60,7 @@ TINY = [
         9,
         0,
     ),
+    (Join(rows=400, keys=100, partitions=2, service=0.1, rounds=1), 10, 4),
 ]
 
 

@@ -29,7 +29,7 @@ SYNTHETIC = sorted(SMALLEST.keys() - {"flights", "words"})
 
 
 def test_every_workload_can_be_declared():
-    assert sorted(workloads()) == sorted([*SMALLEST, "file"])
+    assert sorted(workloads()) == sorted([*SMALLEST, "file", "folder"])
 
 
 @pytest.mark.parametrize("name", SMALLEST)

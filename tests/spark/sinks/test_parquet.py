@@ -8,18 +8,22 @@ import pyarrow.parquet as pq
 import pytest
 
 import evenflow as ef
+from evenflow.engine.dead_letters import DeadLetters
 from evenflow.engine.in_process import run_stream
 from evenflow.engine.job import Job
 from evenflow.engine.keyed_states import KeyedStates
-from evenflow.engine.output import Output
+from evenflow.engine.output import Output, Tables
 from evenflow.grouping import make
 from evenflow.operators import Aggregates
+from evenflow.spark.output_places import discard_uncommitted
 from evenflow.spark.sinks import ParquetSink, read_output
 from evenflow.spark.sinks.parquet import complete_batches
+from evenflow.state.checkpoint import Checkpoint
 from evenflow.storage.delayed import DelayedStorage
 from evenflow.storage.faults import Crash, Faults, FaultyStorage
 from evenflow.storage.memory import MemoryStorage
 from evenflow.storage.posix import PosixStorage
+from state_driver import forget_leases
 
 ROWS = pa.schema([("k", pa.string()), ("v", pa.int64())])
 JOB = Job(("k",), ROWS, KeyedStates(Aggregates(n=ef.count(), total=ef.sum("v"))), make("key"), 3)
@@ -81,6 +85,29 @@ def test_killed_at_every_call_a_reader_sees_no_row_twice_and_complete_batches_wh
         assert complete_batches(out) == [0, 1]
 
 
+@pytest.mark.parametrize("rows", [1, 3, 100])
+def test_files_of_a_batch_are_put_together_with_the_same_rows(tmp_path, truth, rows):
+    """`rowsPerFile`: fewer files, also where a driver dies at any call to the output's store."""
+    posix, faults = PosixStorage(str(tmp_path)), Faults()
+    run(MemoryStorage(), ParquetSink(posix, rows))
+    assert visible(posix) == truth
+    run(MemoryStorage(), ParquetSink(FaultyStorage(MemoryStorage(), faults), rows))
+    for at, applied in product(range(0, faults.calls, 2), (False, True)):
+        out, checkpoint = MemoryStorage(), MemoryStorage()
+        with pytest.raises(Crash):
+            run(checkpoint, ParquetSink(FaultyStorage(out, Faults(at, applied)), rows))
+        run(checkpoint, ParquetSink(out, rows))
+        assert visible(out) == truth, (at, applied)
+    for storage in (posix, out):
+        files = {}
+        for name in storage.list("batch="):
+            if name.endswith(".parquet"):
+                files.setdefault(name.partition("/")[0], []).append(name)
+        most = {1: 3, 3: 2, 100: 1}[rows]
+        assert all(len(names) <= most for names in files.values())
+        assert not [name for name in storage.list("_evenflow/staging/") if "together" in name]
+
+
 def test_a_batch_that_is_delivered_again_has_the_same_names(truth):
     """Two drivers at once, one of which was frozen: each copies the same rows to the same names."""
     out = MemoryStorage()
@@ -139,3 +166,55 @@ def test_a_batch_of_another_history_is_refused_and_never_dropped(tmp_path, kind)
             sink.deliver(replace(output, origin="another", files=files), None)
     with pytest.raises(ef.InputError, match=r"has batch 7, .* restored from a backup"):
         sink.deliver(replace(output, batch=7, origin="another"), None)
+
+
+def poisoned(key, rows, state):
+    if FAILS.intersection(rows["v"].tolist()):
+        raise ValueError("bad")
+    return {"n": (state or {"n": 0})["n"] + len(rows["v"])}
+
+
+FAILS = set()
+
+
+@pytest.mark.parametrize("kind", ["posix", "memory"])
+def test_dead_letters_of_a_batch_that_was_not_committed_are_those_of_its_next_run(tmp_path, kind):
+    """The driver dies once they are delivered, and the function is corrected for one of the rows."""
+
+    class Dying(Tables):
+        def deliver(self, output, session):
+            raise Crash(f"batch {output.batch}")
+
+    rows = [pa.table({"k": ["a", "b"], "v": [i, i + 100]}) for i in range(3)]
+    operator = ef.PerKey(poisoned, state={"n": "int64"}, columns=["v"])
+    job = Job(("k",), rows[0].schema, KeyedStates(operator), make("key"), 2)
+    checkpoint = MemoryStorage()
+    place = PosixStorage(str(tmp_path)) if kind == "posix" else MemoryStorage()
+    letters = DeadLetters(ParquetSink(place))
+
+    def go(sink, batches):
+        opened = Checkpoint.open(checkpoint, job.identity())
+        discard_uncommitted(letters, opened)
+        list(run_stream(job, checkpoint, batches, sink, dead_letters=letters))
+
+    def found():
+        """Batch → the values of the rows that were set aside."""
+        return {
+            batch: [record["v"] for row in rows for record in row if isinstance(record, dict)]
+            for batch, rows in visible(place).items()
+        }
+
+    FAILS.update({0, 1, 101, 2})
+    sink = Tables()
+    go(sink, rows[:1])
+    with pytest.raises(Crash):
+        go(Dying(), rows[:2])
+    forget_leases()
+    assert found() == {0: [0], 1: [1, 101]}
+    FAILS.discard(101)
+    go(sink, rows)
+    assert found() == {0: [0], 1: [1], 2: [2]}
+    assert {row["k"]: row["n"] for row in sink.latest("k").to_pylist()} == {"b": 3}
+    # An older checkpoint is another history.
+    with pytest.raises(ef.InputError, match="restored from a backup"):
+        ParquetSink(place).discard(1)

@@ -1,0 +1,72 @@
+"""Partitions that follow the order of keys."""
+
+import itertools
+
+import numpy as np
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from evenflow.engine.job import Job
+from evenflow.engine.key_list import MOST, KeyList, even_stretches
+from evenflow.engine.placed import Placed
+from evenflow.engine.plans import first_plan
+from evenflow.engine.survey import Survey, hot_keys, listed_keys, plan_for
+from evenflow.kernels.fingerprints import fingerprint
+from evenflow.model.owners import Owners
+
+ROWS = pa.schema([("k", pa.string())])
+
+
+@given(st.lists(st.integers(1, 9), min_size=1, max_size=8), st.integers(1, 5))
+def test_no_stretch_could_cost_less(costs, n):
+    costs = np.array(costs, np.float64)
+    ends = even_stretches(costs, n).tolist()
+    assert len(ends) <= n
+    assert ends[-1] == len(costs)
+
+    def fullest(cuts):
+        edges = [0, *cuts, len(costs)]
+        return max(costs[a:b].sum() for a, b in itertools.pairwise(edges))
+
+    best = min(
+        fullest(cuts)
+        for parts in range(min(n, len(costs)))
+        for cuts in itertools.combinations(range(1, len(costs)), parts)
+    )
+    assert abs(fullest(ends[:-1]) - best) < 1e-6
+
+
+def planned(keys, partitions, sources=2):
+    job = Job(("k",), ROWS, Placed("applyInPandas", in_key_order=True), None, partitions)
+    survey = Survey(("k",), lists=True)
+    answers = []
+    for source in range(sources):
+        part = pa.record_batch([pa.array(keys[source::sources], pa.string())], schema=ROWS)
+        answers += survey(source, iter([part] if part.num_rows else []))
+    found = pa.Table.from_batches(answers)
+    return plan_for(job, first_plan(job), hot_keys(found), listed_keys(found))
+
+
+def test_few_even_keys_are_placed_in_their_order():
+    keys = [f"k{i:02}" for i in range(30)] * 4 + [None] * 4
+    plan = planned(keys, 4)
+    assert "placed in their order" in plan.reason
+    order = pa.array([None, *sorted({key for key in keys if key is not None})], pa.string())
+    there = Owners.of(plan)(fingerprint(order)).tolist()
+    assert there == sorted(there)
+    assert max(np.bincount(there)) == 8
+
+
+def test_a_hot_key_is_not_paid_for_order():
+    keys = ["m"] * 60 + [f"{letter}" for letter in "abcdefghijklnopqrstuvwxyz"] * 2
+    plan = planned(keys, 4)
+    prints = fingerprint(pa.array(keys, pa.string()))
+    assert np.bincount(Owners.of(plan)(prints), minlength=4).max() <= 62
+
+
+def test_many_keys_are_not_listed():
+    rows = pa.table({"k": pa.array(range(MOST + 1))})
+    assert KeyList().with_keys(rows) is None
+    assert KeyList.together([b"", None]) is None
+    assert KeyList.together([b""]) is None
