@@ -228,10 +228,45 @@ class Truth:
 
     def before(self, batch):
         """The storage and the sink as this batch found them."""
-        storage = MemoryStorage()
-        for name, content in self.stored[batch].items():
-            storage.put(name, [content])
-        return storage, Tables(dict(self.tables[batch]))
+        return storage_with(self.stored[batch]), Tables(dict(self.tables[batch]))
+
+
+class Left(Faults):
+    """No faults: what a kill would leave behind, before and after each call.
+
+    Attributes:
+        moments: how many moments there were.
+        found: the call, what is stored and what is delivered, wherever that differs from the moment
+            before.
+    """
+
+    def __init__(self, storage, sink):
+        super().__init__()
+        self.storage, self.sink = storage, sink
+        self.moments, self.found = 0, []
+
+    def call(self, what, effect, fails=True):
+        self._look(f"before {what}")
+        result = super().call(what, effect, fails)
+        self._look(f"after {what}")
+        return result
+
+    def _look(self, call):
+        self.moments += 1
+        stored = {name: self.storage.read(name) for name in self.storage.list("")}
+        tables = dict(self.sink.tables)
+        if not self.found or (stored, tables.keys()) != (
+            self.found[-1][1],
+            self.found[-1][2].keys(),
+        ):
+            self.found.append((call, stored, tables))
+
+
+def storage_with(stored):
+    storage = MemoryStorage()
+    for name, content in stored.items():
+        storage.put(name, [content])
+    return storage
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -244,7 +279,19 @@ def test_a_stream_killed_at_a_storage_call_ends_at_the_oracle(kind):
 @pytest.mark.long
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_stream_killed_at_any_storage_call_ends_at_the_oracle(kind):
-    assert _kill(kind, every=1) > 400
+    """Before and after every call of every batch. What a kill leaves behind is what is stored at that
+    moment: moments that leave the same, as those around a read do, are one start of the next driver.
+    """
+    truth, moments = Truth(kind), 0
+    for batch in range(BATCHES):
+        left = Left(*truth.before(batch))
+        assert run(truth.job, left.storage, left.sink, truth.batches[batch:][:1], batch, left)
+        moments += left.moments
+        left.storage.clear()
+        for turn, (call, stored, tables) in enumerate(left.found):
+            storage, sink = storage_with(stored), Tables(tables)
+            _goes_on(truth, storage, sink, batch, to_the_end=turn % 10 == 0, killed=call)
+    assert moments > 400
 
 
 def test_a_key_of_a_join_is_split_while_the_stream_is_killed():
@@ -265,20 +312,20 @@ def _kill(kind, every):
         for applied in (False, True):
             storage, sink = truth.before(batch)
             faults = Faults(crash_at=call, applied=applied)
-            rest = truth.batches[batch:]
-            assert not run(truth.job, storage, sink, rest[:1], batch, faults)
-            rest = rest if turn % 10 == 0 else rest[:2]
-            assert run(truth.job, storage, sink, rest, batch), faults.log[-1]
-            expected = truth.outcomes[batch + len(rest) - 1]
-            assert outcome(truth.job, storage, sink) == expected, (
-                batch,
-                call,
-                applied,
-                faults.log[-1],
-            )
-            storage.clear()
+            assert not run(truth.job, storage, sink, truth.batches[batch:][:1], batch, faults)
+            killed = f"{'after' if applied else 'before'} call {call}: {faults.log[-1]}"
+            _goes_on(truth, storage, sink, batch, to_the_end=turn % 10 == 0, killed=killed)
             kills += 1
     return kills
+
+
+def _goes_on(truth, storage, sink, batch, to_the_end, killed):
+    """The next driver, with what it finds: this batch and the one after it, or all that are left."""
+    rest = truth.batches[batch:] if to_the_end else truth.batches[batch:][:2]
+    assert run(truth.job, storage, sink, rest, batch), (batch, killed)
+    expected = truth.outcomes[batch + len(rest) - 1]
+    assert outcome(truth.job, storage, sink) == expected, (batch, killed)
+    storage.clear()
 
 
 def test_the_engine_runs_where_pyspark_is_not_installed():
