@@ -67,7 +67,7 @@ def run_and_kill(
     ground: Ground | None = None,
     executors: float = 1 / 3,
 ) -> Killing:
-    """Run a query over a stream and kill its driver so many times; then let it end and check all.
+    """Run a query over a stream and kill its driver so many times; then let it end, and check all.
 
     Every second kill takes the Python driver alone: the JVM goes on for a moment, and so do tasks. On a
     cluster, some kills take an executor instead, with the shuffled rows that it has: the driver goes
@@ -77,6 +77,7 @@ def run_and_kill(
         directory: an empty one, for input, checkpoint and output.
         kills: how many.
         schemes: the grouping schemes; each driver has one of them, and other partitions than the last.
+            The last driver, which is not killed, has the first.
         seed: of the data and of the moments.
         say: called with a line for every kill.
         batches: how many files, each a micro-batch, there are at first, and more whenever a driver
@@ -89,8 +90,9 @@ def run_and_kill(
     result = Killing()
     began = time.monotonic()
 
-    def another() -> Driver:
-        settings = ("--scheme", rng.choice(schemes), "--partitions", rng.randint(1, 4))
+    def another(scheme: str | None = None, partitions: int | None = None) -> Driver:
+        scheme, partitions = scheme or rng.choice(schemes), partitions or rng.randint(1, 4)
+        settings = ("--scheme", scheme, "--partitions", partitions)
         here = (files, place.checkpoint.where(), place.output.where())
         lingering.append(Driver(*here, *settings, *place.options))
         return lingering[-1]
@@ -124,7 +126,12 @@ def run_and_kill(
             driver = None
             result.kills[moment] += 1
             say(f"kill {number + 1}: {moment}{', the driver alone' * alone}")
-        code, said = (driver or another()).wait()
+        if driver is not None:  # an executor was killed last
+            code, said = driver.wait()
+            assert code == 0, said
+        # However soon each driver was killed, the last one works on what they have left, and replans.
+        more_files()
+        code, said = another(schemes[0], 3).wait()
         assert code == 0, said
     finally:
         for driver in lingering:
