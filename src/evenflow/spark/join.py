@@ -153,7 +153,8 @@ def join(left: _Keyed, right: _Keyed, on: str | Sequence[str] | None, how: str) 
     """The join of two sides. Parameters are those of `Keyed.join`."""
     from evenflow.spark.session import check_session
 
-    if on is not None and (on,) != left.keys and tuple(on) != left.keys:
+    given = tuple(on) if isinstance(on, list | tuple) else (on,)
+    if on is not None and (any(not isinstance(one, str) for one in given) or given != left.keys):
         raise InputError(
             f"join: on is {on!r}, and the key is {', '.join(left.keys)}; choose the key with keyed(…), "
             "on both sides if its names differ"
