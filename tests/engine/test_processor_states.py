@@ -1,7 +1,9 @@
 """Stateful processors in the engine: calls, timers, ends of values, moves, and what a failure says."""
 
+from collections import Counter
 from dataclasses import dataclass, replace
 from typing import ClassVar
+from unittest import mock
 
 import pyarrow as pa
 import pytest
@@ -18,9 +20,10 @@ from evenflow.engine.processor_states import ProcessorStates
 from evenflow.engine.processors import EVENT_TIME, NONE, PROCESSING_TIME
 from evenflow.engine.program import Stages
 from evenflow.grouping import make
-from evenflow.model import InputError
+from evenflow.kernels.fingerprints import fingerprint
+from evenflow.model import InputError, RoutingTable
 from evenflow.operators.state_variables import read_states, state_columns
-from evenflow.planning.controller import Replanning
+from evenflow.planning.controller import Controller, Decision, Replanning
 from evenflow.state.checkpoint import Checkpoint
 from evenflow.state.compaction import newest
 from evenflow.state.metrics import read_metrics
@@ -183,6 +186,60 @@ def test_a_key_without_state_leaves_the_storage():
     keys = _states(storage)["k0"].to_pylist()
     assert not any(key.startswith("k") for key in keys)
     assert len(Checkpoint.open(storage).last().due) <= 2
+
+
+@dataclass(frozen=True)
+class Erasing(Counting):
+    """Erases all state of a key that has a row with 0."""
+
+    def begin(self, times):
+        calls = super().begin(times)
+        handle = calls.input
+
+        def handed(key, state, rows):
+            handle(key, state, rows)
+            state.timers.clear()
+            if any(row["v"] == 0 for row in rows):
+                for part in (state.values, state.lists, state.maps):
+                    part.clear()
+
+        calls.input = handed
+        return calls
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(
+        st.tuples(
+            st.lists(st.tuples(st.sampled_from("abcdef"), st.integers(0, 2)), max_size=5),
+            st.dictionaries(st.sampled_from("abcdef"), st.integers(0, 1), max_size=4),
+        ),
+        min_size=2,
+        max_size=9,
+    )
+)
+def test_what_a_key_has_forgotten_does_not_come_back_wherever_it_moves(batches):
+    """An oracle in plain Python: a row with 0 clears its key; tables send keys to and fro."""
+    prints = dict(zip("abcdef", fingerprint(pa.array(list("abcdef"))).tolist(), strict=True))
+    tables = [
+        RoutingTable({prints[k]: owner for k, owner in where.items()}) for _, where in batches
+    ]
+    decisions = [Decision(table, "drawn", 0.0) for table in tables]
+    job = job_of(Erasing(NONE, 0), NONE, "table", 2)
+    known, expected = Counter(), {}
+    for number, (rows, _) in enumerate(batches):
+        for key in dict.fromkeys(key for key, _ in rows):
+            values = [value for k, value in rows if k == key]
+            known[key] += len(values)
+            expected.setdefault(number, []).append((key, "row", known[key]))
+            if 0 in values:
+                del known[key]
+    with mock.patch.object(Controller, "decide", side_effect=decisions):
+        found = outputs(job, [rows_of(*((k, 0, v) for k, v in rows)) for rows, _ in batches], None)
+    found = {n: sorted({row for row in rows if row[1] == "row"}) for n, rows in found.items()}
+    assert {n: rows for n, rows in found.items() if rows} == {
+        n: sorted(r) for n, r in expected.items()
+    }
 
 
 def test_the_initial_state_comes_before_the_rows():

@@ -13,7 +13,7 @@ from evenflow.ordering import DONE, Header, Item, Snapshot
 pytest.importorskip("confluent_kafka")
 
 from evenflow.cli.consume import _Watch
-from evenflow.kafka import consumer_pressure
+from evenflow.kafka import consumer_pressure, consumer_topics
 from evenflow.kafka.consumer_partition import PartitionWork, StateFormat
 from evenflow.kafka.consumer_records import (
     UNKNOWN,
@@ -168,3 +168,16 @@ def test_a_consumer_is_idle_only_after_the_end_of_all_that_it_reads():
     assert not looks(200)
     assert not looks(204.9, at_end=True)
     assert looks(205)
+
+
+def test_the_topics_of_a_group_have_as_many_replicas_as_the_brokers_say(monkeypatch):
+    made = []
+    monkeypatch.setattr(consumer_topics, "partition_count", lambda admin, topic: 3)
+    monkeypatch.setattr(consumer_topics, "_count", lambda admin, topic: None)
+    monkeypatch.setattr(consumer_topics, "_ensure_settings", lambda *_: None)
+    monkeypatch.setattr(consumer_topics, "_create", lambda admin, topic: made.append(topic))
+    consumer_topics.make_group_topics(None, consumer_topics.group_topics("t", "g"))
+    assert [(topic.topic, topic.num_partitions, topic.replication_factor) for topic in made] == [
+        ("t-g-control", 3, -1),
+        ("t-g-changelog", 3, -1),
+    ]

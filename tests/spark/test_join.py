@@ -256,6 +256,8 @@ def test_what_cannot_be_joined_is_refused_with_what_to_do(spark):
         (lambda: keyed.join(a, how="cross"), "inner, left, right, full, semi or anti"),
         (lambda: keyed.join(a, how=None), "got None"),
         (lambda: keyed.join(a, "word"), "on is 'word', and the key is k"),
+        (lambda: ef.keyed(a, "k", "j").join(a, "kj"), "on is 'kj', and the key is k, j"),
+        (lambda: keyed.join(a, a["k"] == a["j"]), "and the key is k"),
         (lambda: keyed.join(a.drop("k")), "there is no column 'k'"),
         (lambda: keyed.join(ef.keyed(a, "word")), "k bigint on the left and word string"),
         (lambda: keyed.join(ef.keyed(a, "k", "j")), "1 key columns .k. and the right side 2"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,8 +10,10 @@ import pyarrow as pa
 
 from evenflow.engine.layout import FINGERPRINT, Keys, stored
 from evenflow.operators.state_variables import LOOK
+from evenflow.state.container import U64
 from evenflow.state.due_keys import MOMENT, compact_due, due_between, not_over, write_due
-from evenflow.state.segments import Segment, fingerprints_in, state_columns
+from evenflow.state.segments import Segment, fingerprints_in, open_segment, state_columns
+from evenflow.storage import together
 
 if TYPE_CHECKING:
     from evenflow.engine.batch import Batch
@@ -83,15 +86,25 @@ def due_after(job: Job, batch: Batch, reports: Reports) -> tuple[Segment, ...]:
     return not_over([*left, *new], job.work.due_moments(batch)[1])
 
 
-def without_forgotten(batch: Batch, table: pa.Table) -> pa.Table:
+def without_forgotten(batch: Batch, partition: int, table: pa.Table) -> pa.Table:
     """The rows of an owner's only segment, without those of keys that have no state any more.
 
     Such a row has to stay as long as an older version may lie somewhere: where keys have moved, that
-    may be at another owner.
+    may be at another owner, who would find it again once the key moves back.
     """
     if batch.arriving or any(set(one.epochs) != {batch.epoch} for one in batch.segments):
         return table
-    kept = np.zeros(table.num_rows, np.bool_)
+    empty = np.ones(table.num_rows, np.bool_)
     for name in state_columns(table.column_names):
-        kept |= table.column(name).is_valid().to_numpy()
-    return table if kept.all() else table.filter(pa.array(kept))
+        empty &= table.column(name).is_null().to_numpy()
+    if empty.any() and batch.epoch:  # in the first epoch, no key has moved yet
+        prints = fingerprints_in(table)
+        others = [one for one in batch.segments if one.owner != partition]
+        finds = [partial(_found_in, batch, one, prints[empty]) for one in others]
+        for elsewhere in together(batch.storage, finds):
+            empty &= ~np.isin(prints, elsewhere)
+    return table.filter(pa.array(~empty)) if empty.any() else table
+
+
+def _found_in(batch: Batch, segment: Segment, prints: U64) -> U64:
+    return prints[open_segment(batch.storage, segment).find(prints).query]

@@ -175,7 +175,7 @@ class Task:
             own = list(unexpired(own, None if expiry is None else expiry.watermark))
             table, consumed = compact(batch.storage, own, rows, expiry, batch.owners_after())
             if job.work.has_due_keys and len(consumed) == len(own):
-                table = without_forgotten(batch, table)
+                table = without_forgotten(batch, self.partition, table)
             epochs = needed_epochs(
                 fingerprints_in(table),
                 self.partition,

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Protocol
 from evenflow.model import InputError
 from evenflow.model.durations import microseconds
 from evenflow.operators import IntervalJoin
-from evenflow.operators.interval_join import HOWS as OUTER_OR_INNER
-from evenflow.operators.interval_join import Predicate
+from evenflow.operators.interval_join import HOWS, Predicate
 from evenflow.operators.windows import check_time
 from evenflow.spark.columns import arrow_schema, check_columns, quoted
 from evenflow.spark.event_time import Watermark, delay_of
-from evenflow.spark.join import HOWS
+from evenflow.spark.join import kind_of_join
 from evenflow.spark.names import SIDE, check_names
 
 if TYPE_CHECKING:
@@ -51,8 +50,8 @@ def interval_join(
             "intervalJoin pairs rows by its own interval, `within`; leave window(…) and inOrder(…) "
             "out, or aggregate the pairs in a second query"
         )
-    normal = HOWS.get(how.lower().replace("_", "")) if isinstance(how, str) else None
-    if normal not in OUTER_OR_INNER:
+    normal = kind_of_join(how)
+    if normal not in HOWS:
         raise InputError(
             f"intervalJoin: how takes inner, left, right or full, or another of PySpark's names of "
             f"these, got {how!r}"

@@ -25,7 +25,7 @@ _KEY, _LEFT, _RIGHT = "__evenflow_key", "__evenflow_left", "__evenflow_right"
 _JOINS = re.compile(r"(\w+Join|CartesianProduct)\b")
 _EVEN = 1.1  # a join whose fullest partition is expected below this is left to Spark
 
-HOWS = {
+_HOWS = {
     "inner": "inner",
     "outer": "full",
     "full": "full",
@@ -39,6 +39,16 @@ HOWS = {
     "anti": "left_anti",
     "leftanti": "left_anti",
 }
+
+
+def kind_of_join(how: object) -> str | None:
+    """Spark's own name of a kind of join, from any of PySpark's; None if it is not one.
+
+    Example:
+        >>> kind_of_join("LEFT_outer"), kind_of_join("cross")
+        ('left', None)
+    """
+    return _HOWS.get(how.lower().replace("_", "")) if isinstance(how, str) else None
 
 
 class _Keyed(Protocol):
@@ -143,7 +153,8 @@ def join(left: _Keyed, right: _Keyed, on: str | Sequence[str] | None, how: str) 
     """The join of two sides. Parameters are those of `Keyed.join`."""
     from evenflow.spark.session import check_session
 
-    if on is not None and (on,) != left.keys and tuple(on) != left.keys:
+    given = tuple(on) if isinstance(on, list | tuple) else (on,)
+    if on is not None and (any(not isinstance(one, str) for one in given) or given != left.keys):
         raise InputError(
             f"join: on is {on!r}, and the key is {', '.join(left.keys)}; choose the key with keyed(…), "
             "on both sides if its names differ"
@@ -163,7 +174,7 @@ def join(left: _Keyed, right: _Keyed, on: str | Sequence[str] | None, how: str) 
 
 def checked_join(left: _Keyed, right: _Keyed, how: str) -> Join:
     """The join of two sides; refuses what cannot be joined."""
-    normal = HOWS.get(how.lower().replace("_", "")) if isinstance(how, str) else None
+    normal = kind_of_join(how)
     if normal is None:
         raise InputError(
             f"join: how takes inner, left, right, full, semi or anti, or another of PySpark's names of "

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from uuid import uuid4
 
 import numpy as np
 import numpy.typing as npt
@@ -20,12 +19,12 @@ from evenflow.operators.grouping_rows import group_rows
 from evenflow.state.container import I64, U64, Encoded
 from evenflow.state.errors import damaged, explained
 from evenflow.state.segments import (
-    SEGMENTS,
     OwnerFunction,
     Segment,
     fingerprints_in,
     numbers_of,
     open_segment,
+    put_segment,
 )
 from evenflow.storage import Storage, together
 
@@ -69,21 +68,8 @@ def write_due(
     rows = table.drop_columns([MOMENT]).take(pa.array(order)).combine_chunks()
     rows = rows.cast(pa.schema([pa.field(field.name, field.type) for field in rows.schema]))
     encoded = Encoded(_ordered(moments[order]), rows)
-    file = f"{owner:05d}-{batch:010d}-{uuid4().hex}.seg"
-    with explained("write", storage.where(SEGMENTS + file)):
-        storage.put(SEGMENTS + file, encoded.parts())
-    return Segment(
-        file=file,
-        owner=owner,
-        epochs=tuple(sorted(set(epochs))),
-        rows=table.num_rows,
-        bytes=encoded.size,
-        checksum=encoded.checksum,
-        lowest_batch=batch,
-        highest_batch=batch,
-        expires=(int(moments[order[0]]), int(moments[order[-1]])),
-        footer=encoded.footer,
-    )
+    span = int(moments[order[0]]), int(moments[order[-1]])
+    return put_segment(storage, encoded, table.num_rows, owner, epochs, (batch, batch), span)
 
 
 def read_due(

@@ -173,22 +173,35 @@ def write_segment(
         (2, 4, 5, '00003-0000000005-')
     """
     table = _in_order(checked(table))
-    versions = numbers_of(table, VERSION)
-    low, high = _range(versions) or (0, 0)
-    file = f"{owner:05d}-{high:010d}-{uuid4().hex}.seg"
     encoded = Encoded(fingerprints_in(table), table.drop_columns([FINGERPRINT]))
+    batches = _range(numbers_of(table, VERSION)) or (0, 0)
+    last = None if expires is None else _range(numbers_of(table, expires))
+    return put_segment(storage, encoded, table.num_rows, owner, epochs, batches, last)
+
+
+def put_segment(
+    storage: Storage,
+    encoded: Encoded,
+    rows: int,
+    owner: int,
+    epochs: Iterable[int],
+    batches: tuple[int, int],
+    expires: tuple[int, int] | None,
+) -> Segment:
+    """Write the content of a segment under a new name. Parameters are those of `Segment`."""
+    file = f"{owner:05d}-{batches[1]:010d}-{uuid4().hex}.seg"
     with explained("write", storage.where(SEGMENTS + file)):
         storage.put(SEGMENTS + file, encoded.parts())
     return Segment(
         file=file,
         owner=owner,
         epochs=tuple(sorted(set(epochs))),
-        rows=table.num_rows,
+        rows=rows,
         bytes=encoded.size,
         checksum=encoded.checksum,
-        lowest_batch=low,
-        highest_batch=high,
-        expires=None if expires is None else _range(numbers_of(table, expires)),
+        lowest_batch=batches[0],
+        highest_batch=batches[1],
+        expires=expires,
         footer=encoded.footer,
     )
 

@@ -55,6 +55,7 @@ def counting(ttl=None, timer=None):
 
 
 COUNTED = "key string, n bigint, now bigint"
+WRAPPED = "spark.sql.streaming.triggerAvailableNowWrapper.enabled"
 
 
 @pytest.fixture
@@ -105,6 +106,27 @@ def test_a_batch_that_is_run_again_sees_the_same_time(spark, clicks, tmp_path):
     run(result, tmp_path / "ckpt", take)
     moment = moment_of(tmp_path / "ckpt", 0)
     assert taken == [[("a", 2, moment), ("b", 1, moment)]] * 2
+
+
+def test_availableNow_takes_what_is_new_after_a_batch_that_was_cut(spark, clicks, tmp_path):
+    """Also with the second source that makes timers fire: file by file, as without it."""
+    spark.conf.set("spark.sql.streaming.noDataMicroBatches.enabled", "true")
+    result = ef.keyed(clicks.df, "key").transformWithStateInPandas(
+        counting(), COUNTED, "update", "processingTime"
+    )
+
+    def fails(df, batch):
+        raise OSError("no room")
+
+    clicks.add("a")
+    with pytest.raises(ef.QueryFailed, match="no room"):
+        run(result, tmp_path / "ckpt", fails)
+    clicks.add("b")
+    clicks.add("c")
+    taken = []
+    run(result, tmp_path / "ckpt", lambda df, _: taken.append([row.key for row in df.collect()]))
+    assert [keys for keys in taken if keys] == [["a"], ["b"], ["c"]]
+    assert spark.conf.get(WRAPPED) == "false"
 
 
 def test_a_task_that_is_run_again_changes_nothing(spark, clicks, tmp_path):

@@ -25,7 +25,38 @@ _BLOCK = 1 << 24  #: bytes of text parsed at a time
 
 
 @dataclass(frozen=True)
-class KeyFile:
+class StoredKeys:
+    """The key columns of something that is stored: where it is, which columns, and how many rows.
+
+    Parameters:
+        path: where the rows are. In a declaration: `input`.
+        columns: the columns that make up the key. In a declaration: `key`.
+        limit: maximum number of rows to read; None for all. In a declaration: `messages`.
+    """
+
+    name: ClassVar[str]
+
+    path: Path = field(metadata=called("input"))
+    columns: tuple[str, ...] = field(metadata=called("key"))
+    limit: int | None = field(default=None, metadata=called("messages"))
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "path", Path(self.path))
+        if self.limit is not None and self.limit < 1:
+            raise InputError(f"the number of messages must be at least 1, got {self.limit}")
+
+    def describe(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "input": str(self.path),
+            "key": list(self.columns),
+            "drift": None,
+            "stand_in": False,
+        }
+
+
+@dataclass(frozen=True)
+class KeyFile(StoredKeys):
     """The key columns of a file, as fingerprints, in the order of its rows.
 
     The file's suffix says what it is: .parquet, .csv, .json, .jsonl or .ndjson; the last four may
@@ -54,22 +85,16 @@ class KeyFile:
 
     name: ClassVar[str] = "file"
 
-    path: Path = field(metadata=called("input"))
-    columns: tuple[str, ...] = field(metadata=called("key"))
-    limit: int | None = field(default=None, metadata=called("messages"))
-
     def __post_init__(self) -> None:
         if not isinstance(self.path, str | Path):
             raise InputError(f"the name of a file is expected, got {self.path!r}")
-        object.__setattr__(self, "path", Path(self.path))
+        super().__post_init__()
         columns = (self.columns,) if isinstance(self.columns, str) else self.columns
         if not isinstance(columns, list | tuple) or not all(isinstance(c, str) for c in columns):
             raise InputError(f"{self._name}: key columns are given by name, got {columns!r}")
         object.__setattr__(self, "columns", tuple(columns))
         if not self.columns:
             raise InputError(f"{self._name}: no key column was given; name at least one")
-        if self.limit is not None and self.limit < 1:
-            raise InputError(f"the number of messages must be at least 1, got {self.limit}")
         self._check_readable()
         with explained(self.path):
             names = self._schema().names
@@ -110,15 +135,6 @@ class KeyFile:
         with explained(self.path):
             rows = int(pq.read_metadata(self.path).num_rows)
         return rows if self.limit is None else min(rows, self.limit)
-
-    def describe(self) -> dict[str, Any]:
-        return {
-            "name": self.name,
-            "input": str(self.path),
-            "key": list(self.columns),
-            "drift": None,
-            "stand_in": False,
-        }
 
     @property
     def _name(self) -> str:

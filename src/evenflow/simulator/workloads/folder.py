@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from evenflow.model import InputError
 from evenflow.model.file_formats import SUFFIXES, format_of
-from evenflow.simulator.workloads.files import KeyFile
-from evenflow.simulator.workloads.protocol import U64, Workload, called
+from evenflow.simulator.workloads.files import KeyFile, StoredKeys
+from evenflow.simulator.workloads.protocol import U64, Workload
 
 
 @dataclass(frozen=True)
-class KeyFolder:
+class KeyFolder(StoredKeys):
     """The key columns of all files of a directory, one file after the other, by name.
 
     Hidden files and folders are left out, as Spark does: names that begin with . or _. All files have
@@ -39,14 +39,8 @@ class KeyFolder:
 
     name: ClassVar[str] = "folder"
 
-    path: Path = field(metadata=called("input"))
-    columns: tuple[str, ...] = field(metadata=called("key"))
-    limit: int | None = field(default=None, metadata=called("messages"))
-
     def __post_init__(self) -> None:
-        object.__setattr__(self, "path", Path(self.path))
-        if self.limit is not None and self.limit < 1:
-            raise InputError(f"the number of messages must be at least 1, got {self.limit}")
+        super().__post_init__()
         files = self.files()
         if not files:
             raise InputError(
@@ -97,15 +91,6 @@ class KeyFolder:
             return self.limit
         rows = sum(one for one in lengths if one is not None)
         return rows if self.limit is None else min(rows, self.limit)
-
-    def describe(self) -> dict[str, Any]:
-        return {
-            "name": self.name,
-            "input": str(self.path),
-            "key": list(self.columns),
-            "drift": None,
-            "stand_in": False,
-        }
 
 
 def keys_at(path: Path, columns: tuple[str, ...], limit: int | None = None) -> Workload:

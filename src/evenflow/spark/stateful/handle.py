@@ -210,7 +210,7 @@ class ListState(_State):
 
     def exists(self) -> bool:
         """Whether there are values."""
-        return bool(self._found("checking list"))
+        return bool(self._key("checking list").lists.get(self._name))
 
     def get(self) -> Iterator[tuple[Any, ...]]:
         """The values, in order."""
@@ -229,7 +229,7 @@ class ListState(_State):
         """Add values at the end."""
         lists = self._key("updating list").lists
         added = self._all("updating list", newState)
-        lists[self._name] = [*lists.get(self._name, ()), *added]
+        lists.setdefault(self._name, []).extend(added)
 
     def clear(self) -> None:
         """Remove all values."""
@@ -258,7 +258,7 @@ class MapState(_State):
 
     def exists(self) -> bool:
         """Whether there are values."""
-        return bool(self._found("checking map"))
+        return bool(self._key("checking map").maps.get(self._name))
 
     def getValue(self, key: tuple[Any, ...]) -> tuple[Any, ...] | None:
         """The value of a key; None if there is none."""

@@ -16,8 +16,8 @@ import evenflow.kafka.consumer_topics
 import evenflow.kafka.consumer_transaction
 from evenflow.kafka.consumer import ConsumerConfig, ConsumerStopped, OrderedConsumer
 from evenflow.model.errors import EvenflowError
+from evenflow_lab.checking.simulation.broker_admin import AdminModel
 from evenflow_lab.checking.simulation.broker_clients import (
-    AdminModel,
     ConsumerModel,
     ProducerModel,
 )
