@@ -23,7 +23,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from statistics import median
+from statistics import geometric_mean, median
 from textwrap import wrap
 from typing import Any, NamedTuple
 
@@ -123,6 +123,58 @@ def variants(specs: Sequence[str], streams: dict[str, str]) -> str:
                 f"{r['ns_per_message']:.1f}",
             ]
     return _shown(commands, _table(headings, rows), _machine())
+
+
+def rivals() -> str:
+    """All schemes on five streams, and the best of ours beside the rivals."""
+    answer = run(_RIVALS)
+    streams = next(iter(answer["streams"].values()))
+    rows = [
+        [f"`{spec}`", *(_three(found) for found in of.values())]
+        for spec, of in answer["streams"].items()
+    ]
+    settings = [
+        [
+            *(str(one[k]) for k in ("z", "drifts", "workers")),
+            *(_together(one, one[k]) for k in ("best", "best of ours")),
+            *(", ".join(f"`{r}`" for r in one[k]) or "–" for k in _AHEAD),
+        ]
+        for one in answer["grid"]
+    ]
+    tried = answer["grid"][0]["figures"]
+    means = {
+        spec: [geometric_mean(one["figures"][spec][k] for one in answer["grid"]) for k in _FIGURES]
+        for spec in tried
+    }
+    overall = [
+        [f"`{spec}`", *(f"{mean:.2f}" for mean in found)]
+        for spec, found in sorted(means.items(), key=lambda pair: pair[1][-1])
+    ]
+    return _shown(
+        [_RIVALS],
+        f"{answer['workers']} workers, {answer['messages']:,} messages, {len(answer['seeds'])} seeds: "
+        "worst window (smallest … largest over the seeds) / replicas per key / ns.",
+        _table(["scheme", *streams], rows),
+        "In brackets: worst window × replicas per key × microseconds, one of them work.",
+        _table(["z", "drifts", "workers", "best", "best of ours", *_AHEAD], settings),
+        f"Geometric means over these {len(settings)} settings:",
+        _table(["scheme", "worst window", "replicas per key", "ns", "together"], overall),
+        _machine(),
+    )
+
+
+_FIGURES = ("worst_window", "replication", "ns", "together")
+_AHEAD = ("rivals not beaten by ours", "rivals ahead together")
+
+
+def _three(found: dict[str, dict[str, float]]) -> str:
+    worst, replicas, ns = (found[k] for k in ("worst_window", "replication", "ns"))
+    between = f"({worst['least']:.2f} … {worst['most']:.2f})"
+    return f"{worst['median']:.2f} {between} / {replicas['median']:.2f} / {ns['median']:.0f}"
+
+
+def _together(setting: dict[str, Any], spec: str) -> str:
+    return f"`{spec}` ({setting['figures'][spec]['together']:.2f})"
 
 
 def kernels() -> str:
@@ -341,6 +393,7 @@ _OVERHEAD = "evenflow bench spark --full --json --only overhead"
 _FLUCTUATION = "evenflow bench spark --json --only fluctuation --only scale-out"
 _TOLERANCE = "evenflow bench spark --json --only tolerance"
 _PLANNER = "evenflow bench planner --json"
+_RIVALS = "evenflow bench rivals --messages 60000 --seeds 3 --json"
 _Q5 = "evenflow bench tpch-q5 --json"
 
 _FLEET = "evenflow bench fleet --json"
@@ -360,6 +413,7 @@ BLOCKS = {
     "fluctuation": Block("docs/measuring.md", partial(spark, _FLUCTUATION), _FLUCTUATION),
     "tolerance": Block("docs/measuring.md", partial(spark, _TOLERANCE), _TOLERANCE),
     "q5": Block("docs/measuring.md", q5, _Q5),
+    "rivals": Block("docs/measuring.md", rivals, _RIVALS),
     "planner": Block("docs/measuring.md", planners, _PLANNER),
     "fleet": Block("docs/fleet.md", fleet, _FLEET),
     "reference-counting": Block("docs/decisions/0001-kernels.md", reference_counting),

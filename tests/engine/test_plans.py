@@ -9,6 +9,7 @@ import pytest
 from evenflow.engine.in_process import run_stream
 from evenflow.engine.job import Job
 from evenflow.engine.keyed_states import KeyedStates
+from evenflow.engine.output import Tables
 from evenflow.engine.plans import first_plan, next_plan, parameters_of, scheme_of
 from evenflow.grouping import make
 from evenflow.grouping.greedy_d import GreedyD
@@ -102,3 +103,20 @@ def test_a_query_that_is_restarted_after_every_batch_plans_as_one_that_is_not():
     assert [m["planning"] for m in read_metrics(parts.under("evenflow"))] == [
         m["planning"] for m in read_metrics(whole.under("evenflow"))
     ]
+
+
+def test_a_scheme_that_plans_itself_places_keys_by_the_counts_of_the_batches_before():
+    drift = [[0] * 50 + [1] * 25 + list(range(2, 27)), [30] * 50 + [31] * 25 + list(range(2, 27))]
+    batches = [pa.table({"k": [f"key {i}" for i in half]}) for half in drift for _ in range(3)]
+    scheme = make("key-isolator", heavy_per_worker=0.5)
+    job = Job(("k",), ROWS.schema, KeyedStates(Aggregates(n=count())), scheme, 4)
+    storage, sink = MemoryStorage(), Tables()
+    ran = [dict(m) for m in run_stream(job, storage, batches, sink, sources=2)]
+    assert [m["table_size"] for m in ran] == [0, 2, 2, 2, 2, 2]
+    assert ran[2]["max_over_average"] <= 2.0 == 4 * 0.5  # the hottest key alone
+    assert sum(m["migrated_keys"] for m in ran) > 0
+    counted = {row["k"]: row["n"] for row in sink.latest("k").to_pylist()}
+    rows = pa.concat_tables(batches)["k"].to_pylist()
+    assert counted == {key: rows.count(key) for key in set(rows)}
+    last = Plan.from_dict(Checkpoint.open(storage).last().plan)
+    assert "keys counted" in last.reason

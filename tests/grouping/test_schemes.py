@@ -8,6 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import naive
+import naive_rivals
 from evenflow.checks.streams import standard_streams
 from evenflow.grouping import make
 from evenflow.grouping.capacity import shares_of
@@ -101,6 +102,17 @@ def table(scheme, workers, seed, source, entries=None):
     return naive.TableRouting(buckets, seed, entries or {})
 
 
+def fish(scheme, workers, seed, source):
+    fresh = scheme.start(workers, seed, source)
+    ring = list(zip(fresh.ring.places.tolist(), fresh.ring.owners.tolist(), strict=True))
+    shares = shares_of(workers).tolist()
+    return naive_rivals.Fish(workers.ids, int(salt(seed)), shares, ring, scheme)
+
+
+def dalton(scheme, workers, seed, source):
+    return naive_rivals.Dalton(workers.ids, int(salt(seed)), int(salt(seed, source)), scheme)
+
+
 # With a larger θ and fewer sightings counts are halved within the tests' short streams, too.
 TWINS = {
     "key": key,
@@ -123,6 +135,13 @@ TWINS = {
     "consistent": consistent,
     "consistent:virtual=3,epsilon=0.25,patience=0": consistent,
     "table": table,
+    "key-isolator": table,  # no counts have arrived
+    "fish": fish,
+    "fish:epoch=40,interval=25,counters=20,alpha=0.5": fish,
+    "fish:epoch=30,interval=70,counters=3,theta=0.2,points=1,utilisation=0.5": fish,
+    "dalton": dalton,
+    "dalton:slide=20,slides=2,epsilon=0.5": dalton,
+    "dalton:slide=9,slides=1,learning_rate=0.6": dalton,
 }
 
 

@@ -10,10 +10,12 @@ import pytest
 import naive
 from evenflow.grouping import Scheme, make, schemes
 from evenflow.metrics import WINDOW, fair_shares
-from evenflow.model import InputError, Workers
+from evenflow.model import Feedback, InputError, KeyCounts, Workers
 from evenflow.report.comparison import draw_comparison
 from evenflow.simulator import simulate
+from evenflow.simulator import sources as sources_module
 from evenflow.simulator.result import plain_values
+from evenflow.simulator.sources import Sources
 from evenflow.simulator.workloads import Zipf
 from evenflow_lab.benchmarks.kernel_speed import WORKERS, kernel_speeds
 
@@ -214,3 +216,21 @@ def test_picture_refuses_a_file_that_cannot_be_written(tmp_path):
         draw_comparison({"key": result}, tmp_path / "file" / "is not a folder.png")
     with pytest.raises(InputError, match="nothing to draw"):
         draw_comparison({}, tmp_path / "empty.png")
+
+
+def test_a_scheme_that_plans_itself_gets_the_counts_of_every_epoch(monkeypatch):
+    monkeypatch.setattr(sources_module, "EPOCH", 300)
+    [keys] = Zipf(exponent=1.2, keys=40, messages=1000, seed=2).chunks(1000)
+    sources = Sources(make("key-isolator"), Workers.numbered(5), 2, seed=3)
+    got = np.concatenate([sources.route(part) for part in np.array_split(keys, 7)])
+
+    scheme = make("key-isolator")
+    state, expected = scheme.start(5, 3), []
+    for begin in range(0, 1000, 300):
+        epoch = keys[begin : begin + 300]
+        scheme.route(state, epoch, out := np.empty(len(epoch), np.int32))
+        expected += out.tolist()
+        found, counts = np.unique(epoch, return_counts=True)
+        hot = dict(zip(found.tolist(), counts.tolist(), strict=True))
+        scheme.observe(state, Feedback(hot=KeyCounts(hot, 300)))
+    assert got.tolist() == expected

@@ -14,7 +14,7 @@ from evenflow.engine.job import Job
 from evenflow.engine.reports import Reports, remembered
 from evenflow.engine.splitting import with_split_keys
 from evenflow.grouping.table import TableRouting
-from evenflow.model import InputError, RoutingTable
+from evenflow.model import Feedback, InputError, RoutingTable
 from evenflow.model.owners import Owners
 from evenflow.model.plan import Plan
 from evenflow.planning.choosing import choose
@@ -131,10 +131,24 @@ def _following(job: Job, plan: Plan, reports: Reports, decision: Decision | None
         if choice.scheme != plan.scheme or decision is None:
             return plan.followed_by(scheme=choice.scheme, parameters={}, reason=choice.reason)
     if decision is None:
-        return plan
+        return _by_counts(scheme_of(job, plan), plan)
     if decision.table is None:
         return plan.followed_by(reason=decision.reason)
     return plan.followed_by(table=decision.table, reason=decision.reason)
+
+
+def _by_counts(scheme: GroupingScheme, plan: Plan) -> Plan:
+    """The plan as a scheme makes it that places keys by their counts itself."""
+    if not isinstance(scheme, TableRouting) or not scheme.plans_itself:
+        return plan
+    start = scheme.start(plan.partitions, plan.seed)
+    state = scheme.placed(start, plan.buckets, plan.table)
+    scheme.observe(state, Feedback(hot=plan.hot))
+    return plan.followed_by(
+        buckets=tuple(state.buckets.tolist()),
+        table=RoutingTable(scheme.table(state)),
+        reason=f"{len(plan.hot.counts):,} keys counted",
+    )
 
 
 def owners_of(last: Manifest | None, plan: Plan) -> dict[int, Owners]:

@@ -241,7 +241,7 @@ class KeyedProgram:
     ) -> tuple[Decision | None, dict[str, Any]]:
         """What the controller makes of what each key has cost, where a table routes, and what it is to
         remember: it begins with what the last manifest says, never with what this process has seen."""
-        if not isinstance(scheme, TableRouting):
+        if not isinstance(scheme, TableRouting) or scheme.plans_itself:
             return None, {}
         home = Owners(plan.partitions, plan.seed, buckets=plan.buckets)
         seen = read_costs(batch.storage, costs)

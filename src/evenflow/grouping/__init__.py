@@ -15,8 +15,11 @@ if TYPE_CHECKING:
     from evenflow.grouping.bounded_hashing import BoundedHashing
     from evenflow.grouping.consistent import ConsistentGrouping
     from evenflow.grouping.d_choices import DChoices
+    from evenflow.grouping.dalton import Dalton
+    from evenflow.grouping.fish import Fish
     from evenflow.grouping.greedy_d import GreedyD
     from evenflow.grouping.key import KeyGrouping
+    from evenflow.grouping.key_isolator import KeyIsolator
     from evenflow.grouping.partial_key import PartialKeyGrouping
     from evenflow.grouping.random_choices import RandomChoices
     from evenflow.grouping.round_robin_head import RoundRobinHead
@@ -33,8 +36,11 @@ _CLASSES = {
     "BoundedHashing": "bounded_hashing",
     "ConsistentGrouping": "consistent",
     "DChoices": "d_choices",
+    "Dalton": "dalton",
+    "Fish": "fish",
     "GreedyD": "greedy_d",
     "KeyGrouping": "key",
+    "KeyIsolator": "key_isolator",
     "PartialKeyGrouping": "partial_key",
     "RandomChoices": "random_choices",
     "RoundRobinHead": "round_robin_head",
@@ -48,9 +54,12 @@ __all__ = [
     "BoundedHashing",
     "ConsistentGrouping",
     "DChoices",
+    "Dalton",
+    "Fish",
     "GreedyD",
     "GroupingScheme",
     "KeyGrouping",
+    "KeyIsolator",
     "PartialKeyGrouping",
     "RandomChoices",
     "RoundRobinHead",

@@ -16,6 +16,7 @@ from evenflow.grouping.capacity import (
     shares_of,
     take_room,
 )
+from evenflow.grouping.hash_ring import clockwise, guide_shift, hash_ring
 from evenflow.grouping.protocol import I32, I64, U64, worker_ids
 from evenflow.kernels.jit import kernel
 from evenflow.kernels.mixing import mix, salt
@@ -77,19 +78,7 @@ class BoundedHashing(CapacityScheme):
 
     def _state(self, roster: Workers, word: np.uint64, sent: int = 0) -> State:
         known = capacities(worker_ids(roster), word, shares_of(roster), sent)
-        return State(*known, *self._ring(roster, word))
-
-    def _ring(self, workers: Workers, seed: np.uint64) -> tuple[U64, I32, I32]:
-        places = np.array(
-            [salt(int(seed), worker, p) for worker in workers.ids for p in range(self.points)]
-        )
-        _mix_all(places)
-        owners = np.repeat(np.arange(len(workers), dtype=np.int32), self.points)
-        order = np.argsort(places, kind="stable")
-        places, owners = places[order], owners[order]
-        bits = max(1, (4 * len(places)).bit_length())
-        starts = np.arange(1 << bits, dtype=np.uint64) << np.uint64(64 - bits)
-        return places, owners, np.searchsorted(places, starts).astype(np.int32)
+        return State(*known, *hash_ring(roster, word, self.points))
 
     def route(self, state: State, keys: U64, out: I32) -> None:
         _route(self.epsilon, self.patience, *state, keys, out)
@@ -106,30 +95,14 @@ class BoundedHashing(CapacityScheme):
 
 
 @kernel
-def _mix_all(words):
-    for i in range(len(words)):
-        words[i] = mix(words[i])
-
-
-@kernel
 def _route(
     epsilon, patience, ids, salt, loads, room, shares, progress, places, owners, guide, keys, out
 ):
-    seed, last = salt[0], len(places)
-    shift = np.uint64(64)
-    length = len(guide)
-    while length > 1:
-        length >>= 1
-        shift -= np.uint64(1)
+    seed, last, shift = salt[0], len(places), guide_shift(guide)
     for i in range(len(keys)):
         if progress[SENT] >= progress[RENEW_AT]:
             renew(epsilon, patience, shares, loads, room, progress)
-        where = mix(keys[i] ^ seed)
-        p = guide[where >> shift]
-        while p < last and places[p] < where:
-            p += 1
-        if p == last:
-            p = 0
+        p = clockwise(places, guide, shift, mix(keys[i] ^ seed))
         w = np.uint64(owners[p])
         while room[w] <= 0:
             p += 1

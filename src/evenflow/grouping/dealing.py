@@ -7,24 +7,24 @@ import numpy as np
 from evenflow.grouping.protocol import I32, I64
 
 
-def dealt(total: int, shares: np.ndarray) -> I64:
-    """Divide `total` places in proportion to `shares`, at least one each: largest remainders first.
+def dealt(total: int, shares: np.ndarray, least: int = 1) -> I64:
+    """Divide `total` places in proportion to `shares`, at least `least` each: largest remainders first.
 
     Example:
         >>> import numpy as np
         >>> dealt(10, np.array([0.5, 0.25, 0.25])).tolist()
         [5, 3, 2]
     """
-    counts = np.maximum(np.floor(total * shares), 1).astype(np.int64)
+    counts = np.maximum(np.floor(total * shares), least).astype(np.int64)
     while counts.sum() < total:
         counts[np.argmax(total * shares - counts)] += 1
-    while counts.sum() > total and counts.max() > 1:
-        over = np.where(counts > 1, counts - total * shares, -np.inf)
+    while counts.sum() > total and counts.max() > least:
+        over = np.where(counts > least, counts - total * shares, -np.inf)
         counts[np.argmax(over)] -= 1
     return counts
 
 
-def redeal(owners: I32, shares: dict[int, float]) -> None:
+def redeal(owners: I32, shares: dict[int, float], least: int = 1) -> None:
     """Assign every place in `owners` to a worker of `shares`, in proportion, changing few places.
 
     Places of workers that have left go to workers that have too few; then workers that have too many
@@ -37,7 +37,7 @@ def redeal(owners: I32, shares: dict[int, float]) -> None:
         >>> owners.tolist()
         [2, 0, 0, 2, 1, 1]
     """
-    counts = dealt(len(owners), np.array(list(shares.values())))
+    counts = dealt(len(owners), np.array(list(shares.values())), least)
     lacking = dict(zip(shares, counts.tolist(), strict=True))
     for owner in owners.tolist():
         if owner in lacking:

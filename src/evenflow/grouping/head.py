@@ -125,7 +125,7 @@ class HeadScheme(Scheme):
         if feedback.hot is not None and feedback.hot.counts:
             base: HeadState = getattr(state, "base", state)
             n = len(base.ids)
-            recent = _recent(feedback.hot, self.limits(n).half_life)
+            recent = recent_counts(feedback.hot, self.limits(n).half_life)
             for old, new in zip(base.sketch, self._counter(n).from_counts(*recent), strict=True):
                 old[:] = new
 
@@ -153,7 +153,7 @@ class HeadScheme(Scheme):
         return f"a rare key is on {spread} workers" if spread > 2 else None
 
 
-def _recent(hot: KeyCounts, most: int) -> tuple[U64, I64, int]:
+def recent_counts(hot: KeyCounts, most: int) -> tuple[U64, I64, int]:
     """Keys, counts and total, scaled down to at most `most` messages."""
     keys = np.array(list(hot.counts), np.uint64)
     counts = np.array(list(hot.counts.values()), np.int64)

@@ -62,6 +62,8 @@ class TableRouting(Scheme):
     symbol: ClassVar[str] = "Mixed"
     splits_keys: ClassVar[bool] = False
     weighted: ClassVar[bool] = True
+    #: True: `observe` makes a new table from counts of keys; False: a planner makes it
+    plans_itself: ClassVar[bool] = False
 
     limit: int = 3000
 

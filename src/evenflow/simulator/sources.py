@@ -9,9 +9,11 @@ import numpy as np
 
 from evenflow.grouping import GroupingScheme
 from evenflow.metrics.roster import I32
-from evenflow.model import Feedback, InputError, Workers
+from evenflow.model import Feedback, InputError, KeyCounts, Workers
 from evenflow.simulator.workloads.protocol import U64
 
+EPOCH = 20_000  #: messages of all sources after which a scheme that plans itself gets their counts
+_COUNTED = 1000  #: the most frequent keys of which it gets the counts
 _WARM_UP = 1 << 17  #: messages: enough to reach the kernels that a scheme rarely calls
 
 
@@ -19,7 +21,9 @@ class Sources:
     """One state of a scheme per source, and a stop-watch that runs only while keys are routed.
 
     Message i of the stream belongs to source i mod s; each source knows only what it has sent and
-    received itself.
+    received itself. A scheme that places keys by their counts gets those of every `EPOCH` messages of
+    all sources together, as it gets those of every micro-batch on Spark; the stop-watch runs while one
+    source plans, not while keys are counted.
 
     Parameters:
         scheme: the scheme of every source.
@@ -37,6 +41,8 @@ class Sources:
         self._scheme = scheme
         self._states = [scheme.start(roster, seed, source=source) for source in range(count)]
         self._throw_away = scheme.start(roster, seed)
+        self._plans_itself = getattr(scheme, "plans_itself", False)
+        self._epoch: list[U64] = []
         self.messages = 0
         self.nanoseconds = 0
 
@@ -50,6 +56,30 @@ class Sources:
 
     def route(self, keys: U64) -> I32:
         """The worker id of each of the stream's next messages, in stream order."""
+        if not self._plans_itself:
+            return self._routed(keys)
+        parts = [np.empty(0, np.int32)]
+        while len(keys):
+            few = keys[: EPOCH - self.messages % EPOCH]
+            parts.append(self._routed(few))
+            self._epoch.append(few)
+            keys = keys[len(few) :]
+            if self.messages % EPOCH == 0:
+                self._end_epoch()
+        return np.concatenate(parts)
+
+    def _end_epoch(self) -> None:
+        found, counts = np.unique(np.concatenate(self._epoch), return_counts=True)
+        most = np.lexsort((found, -counts))[:_COUNTED]
+        hot = dict(zip(found[most].tolist(), counts[most].tolist(), strict=True))
+        self._epoch = []
+        for source in range(len(self._states)):
+            began = perf_counter_ns()
+            self.observe(source, Feedback(hot=KeyCounts(hot, EPOCH)))
+            # A real master plans once, and the others read what it made.
+            self.nanoseconds += perf_counter_ns() - began if source == 0 else 0
+
+    def _routed(self, keys: U64) -> I32:
         routed = np.empty(len(keys), np.int32)
         count = len(self._states)
         for source in range(min(count, len(keys))):

@@ -50,6 +50,9 @@ BENCHMARKS = {
     "drift": Benchmark(
         "drift", "The worst window of a scheme on a drifting stream, over many seeds."
     ),
+    "rivals": Benchmark(
+        "rivals", "Every scheme on five streams; which is best over skew, drift and workers."
+    ),
     "planning-optimum": Benchmark("planning_optimum", "Planners beside the best plan there is."),
     "placement-optimum": Benchmark("placement_optimum", "Placement beside the best plan there is."),
     "spark": Benchmark(
