@@ -25,11 +25,11 @@ from evenflow.kernels.mixing import mix, salt
 from evenflow.model import Feedback, Workers
 from evenflow.model.validation import check_share, check_whole
 
-# What `totals` holds: the decayed number of messages, the largest count, the smallest at the last scan.
-TOTAL, TOP, SMALLEST = range(3)
-# What `numbers` holds: counters in use, counters left on the stack of the smallest, messages in the
-# epoch, messages since backlogs were inferred.
-SIZE, LEFT, IN_EPOCH, SINCE = range(4)
+# What `totals` holds: the decayed number of messages, the largest count.
+TOTAL, TOP = range(2)
+# What `numbers` holds: counters in use, messages in the epoch, messages since backlogs were inferred.
+SIZE, IN_EPOCH, SINCE = range(3)
+BLOCK = 32  # counters, among which the smallest is remembered
 
 _F64 = np.ndarray
 
@@ -48,7 +48,7 @@ class Counters(NamedTuple):
     most: I64  #: M_k: the most workers that the key of a counter has been given
     made: I64  #: for how many workers `members` was made
     members: I32  #: per counter: the workers clockwise from its key; the last row is scratch space
-    lowest: I32  #: a stack of the counters that had the smallest count at the last scan
+    floors: _F64  #: per block of counters: at most the smallest count in it
     totals: _F64
     numbers: I64
 
@@ -133,9 +133,9 @@ class Fish(Scheme):
             most=np.zeros(size, np.int64),
             made=np.zeros(size, np.int64),
             members=np.zeros((size + 1, n), np.int32),
-            lowest=np.zeros(size, np.int32),
-            totals=np.zeros(3),
-            numbers=np.zeros(4, np.int64),
+            floors=np.zeros(-(-size // BLOCK)),
+            totals=np.zeros(2),
+            numbers=np.zeros(3, np.int64),
         )
 
     def _state(self, roster: Workers, word: np.uint64, waiting: _F64, counters: Counters) -> State:
@@ -217,33 +217,34 @@ def _enter(table_keys, table_slots, keys):
 
 
 @kernel
-def _smallest(counts, lowest, totals, numbers):
-    """The first counter with the smallest count."""
+def _smallest(counts, floors):
+    """The first counter with the smallest count.
+
+    Counts only grow between decays, so what a block's smallest once was is at most what it is now.
+    """
     while True:
-        while numbers[LEFT] > 0:
-            numbers[LEFT] -= 1
-            slot = lowest[numbers[LEFT]]
-            if counts[slot] == totals[SMALLEST]:
-                return slot
-        smallest = counts[0]
-        for s in range(1, len(counts)):
-            smallest = min(smallest, counts[s])
-        totals[SMALLEST] = smallest
-        for s in range(len(counts) - 1, -1, -1):
-            if counts[s] == smallest:
-                lowest[numbers[LEFT]] = s
-                numbers[LEFT] += 1
+        block = 0
+        for b in range(1, len(floors)):
+            if floors[b] < floors[block]:
+                block = b
+        slot = block * BLOCK
+        for s in range(slot + 1, min(slot + BLOCK, len(counts))):
+            if counts[s] < counts[slot]:
+                slot = s
+        if counts[slot] == floors[block]:
+            return np.int32(slot)
+        floors[block] = counts[slot]
 
 
 @kernel
 def _take_counter(counters, key):
     """The counter of a key that has none: a free one, else the first with the smallest count."""
-    keys, totals, numbers = counters.keys, counters.totals, counters.numbers
+    keys, numbers = counters.keys, counters.numbers
     if numbers[SIZE] < len(keys):
         slot = np.int32(numbers[SIZE])
         numbers[SIZE] += 1
     else:
-        slot = _smallest(counters.counts, counters.lowest, totals, numbers)
+        slot = _smallest(counters.counts, counters.floors)
         remove(counters.table_keys, counters.table_slots, keys[slot])
     place = find(counters.table_keys, counters.table_slots, key)
     counters.table_keys[place] = key
@@ -259,11 +260,12 @@ def _count(limits, n, counters, key):
     """Count one message; its key's counter, and how many workers the key may have."""
     epoch, alpha, theta = limits[0], limits[1], limits[2]
     counts, totals, numbers = counters.counts, counters.totals, counters.numbers
+    floors = counters.floors
     if numbers[IN_EPOCH] == epoch:
         counts *= alpha
         totals *= alpha
+        floors *= alpha
         numbers[IN_EPOCH] = 0
-        numbers[LEFT] = 0
     slot = counters.table_slots[find(counters.table_keys, counters.table_slots, key)]
     if slot == EMPTY:
         slot = _take_counter(counters, key)
