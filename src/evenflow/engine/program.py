@@ -168,11 +168,7 @@ class KeyedProgram:
         manifest = Manifest(
             batch=batch,
             plan=following.to_dict(),
-            owners={
-                epoch: owners.to_json()
-                for epoch, owners in context.owners.items()
-                if epoch != context.superseded
-            },
+            owners=_owners_after(last, context),
             segments=segments,
             due=due_after(self.job, context, reports),
             output=tuple(files),
@@ -249,6 +245,16 @@ class KeyedProgram:
         controller = Controller(self.job.replanning or Replanning(), memory)
         decision = controller.decide(seen, home, plan.table, plan.partitions, scheme.limit)
         return decision, controller.memory.to_json()
+
+
+def _owners_after(last: Manifest | None, batch: Batch) -> dict[int, Any]:
+    """The owners of each epoch once a batch is done.
+
+    Those that the last manifest has are its own objects, which several manifests in memory then share.
+    """
+    before: Mapping[Any, Any] = {} if last is None else last.owners
+    after = {e: owners.to_json() for e, owners in batch.owners.items() if e != batch.superseded}
+    return {e: before[e] if before.get(e) == owners else owners for e, owners in after.items()}
 
 
 def _set_aside_so_far(last: Manifest | None) -> int:

@@ -11,6 +11,7 @@ from typing import Any
 
 from evenflow.model import shapes
 from evenflow.state.errors import damaged, other_format
+from evenflow.state.past_owners import packed, unpacked
 from evenflow.state.segments import SEGMENT_SHAPE, Segment
 
 FORMAT = 2  #: of manifests, identity and segments
@@ -85,7 +86,7 @@ def dump(manifest: Manifest) -> bytes:
         'key'
     """
     body = {one.name: getattr(manifest, one.name) for one in fields(manifest)}
-    body["owners"] = {str(epoch): described for epoch, described in manifest.owners.items()}
+    body["owners"] = packed(manifest.owners)
     for name in ("segments", "due"):
         body[name] = [segment.to_json() for segment in getattr(manifest, name)]
     always = {name: body.pop(name) for name in ("batch", "format")}
@@ -104,11 +105,14 @@ def manifest_of(body: dict[str, Any], where: str) -> Manifest:
         raise other_format(where, f"{FORMAT} with {', '.join(sorted(unknown))}", FORMAT)
     if wrong := _SHAPE(body, "it"):
         raise damaged(where, wrong)
+    owners = unpacked(body.pop("owners", {}))
+    if isinstance(owners, str):
+        raise damaged(where, owners)
     segments, due = (
         [Segment.from_json(segment) for segment in body.pop(name, ())]
         for name in ("segments", "due")
     )
-    return Manifest(segments=segments, due=due, **body)
+    return Manifest(owners=owners, segments=segments, due=due, **body)
 
 
 def _epoch(value: Any, what: str) -> str | None:
