@@ -5,8 +5,8 @@ Windows and restored order build on it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -27,6 +27,7 @@ from evenflow.engine.layout import (
 )
 from evenflow.engine.pieces import piece_of, pieces, roomy
 from evenflow.engine.sorted_groups import Groups, SortedGroups
+from evenflow.engine.state_identity import identity_of, resumed_operator
 from evenflow.engine.task import Task, chunks, keys_of
 from evenflow.engine.work import Result, Work
 from evenflow.operators import Operator, Rows, no_state
@@ -55,7 +56,23 @@ class KeyedStates(Work):
         return type(self.operator).__name__
 
     def signature(self) -> dict[str, Any]:
-        return {"operator": self.operator.signature()}
+        """Of what is around the operator, which may change its state."""
+        return {}
+
+    def identity(self, rows: pa.Schema) -> dict[str, Any]:
+        return {**identity_of(self.operator, rows), **self.signature()}
+
+    def resumed(
+        self, stored: Mapping[str, Any], rows: pa.Schema, batch: int
+    ) -> tuple[Work, dict[str, Any], tuple[str, ...]] | None:
+        around = self.signature()
+        if any(stored.get(name) != around.get(name) for name in ("window", "log")):
+            return None
+        found = resumed_operator(self.operator, stored, rows, batch)
+        if found is None:
+            return None
+        work = replace(self, operator=found.operator)
+        return work, {**found.identity, **around}, found.changes
 
     def columns(self) -> Sequence[str] | None:
         return self.operator.columns()

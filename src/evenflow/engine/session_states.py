@@ -145,7 +145,8 @@ class SessionStates(EventTimeStates):
         _, first = group_rows(keys.columns)
         prints = fingerprints_in(rows.select([FINGERPRINT]).combine_chunks())[first]
         keys = keys.take(pa.array(first))
-        found = rows_of_keys(batch.storage, batch.segments, batch.owners, prints, keys)
+        schema = task.kept_schema()
+        found = rows_of_keys(batch.storage, batch.segments, batch.owners, prints, keys, schema)
         if found is None:
             return None
         stored = found[1].select(job.stored_names()).combine_chunks()

@@ -87,7 +87,7 @@ class Task:
         schema = roomy(self.job.state_schema())
         names = schema.names
         owners = dict(batch.owners)
-        reader = StateReader(batch.storage, list(segments), owners, self._kept_schema())
+        reader = StateReader(batch.storage, list(segments), owners, self.kept_schema())
         found, writer = reader.found(keys.fingerprints, keys.columns)
         states = found.select([stored(name) for name in names]).rename_columns(names)
         others = (writer >= 0) & (writer != self.partition)
@@ -95,7 +95,7 @@ class Task:
             self.tally.moved(states.filter(pa.array(others)))
         return states, writer >= 0
 
-    def _kept_schema(self) -> pa.Schema:
+    def kept_schema(self) -> pa.Schema:
         """The state columns as they are kept."""
         schema = roomy(self.job.state_schema())
         return pa.schema([(stored(field.name), field.type) for field in schema])
@@ -114,7 +114,7 @@ class Task:
         moving = np.union1d(moving, staying)
         if not len(moving) or not batch.segments:
             return None
-        kept = self._kept_schema()
+        kept = self.kept_schema()
         rows = rows_of_fingerprints(batch.storage, batch.segments, batch.owners, moving, kept)
         if rows is None:
             return None

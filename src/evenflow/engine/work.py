@@ -106,6 +106,22 @@ class Work(ABC):
         """
         return False
 
+    def identity(self, rows: pa.Schema) -> dict[str, Any]:
+        """What a checkpoint says of it, given the schema of the rows; its signature by default."""
+        return self.signature()
+
+    def resumed(
+        self, stored: Mapping[str, Any], rows: pa.Schema, batch: int
+    ) -> tuple[Work, dict[str, Any], tuple[str, ...]] | None:
+        """The work, as it goes on with the state of a checkpoint that an older version of it has made;
+        its new identity, and what has changed, one sentence each. None if that was another work.
+
+        Parameters:
+            stored, batch: as in `Job.resumed`.
+            rows: the schema of the rows.
+        """
+        return (self, self.identity(rows), ()) if self.carries_over(stored) else None
+
     @abstractmethod
     def columns(self) -> Sequence[str] | None:
         """The input columns that it reads besides the key; None for all."""

@@ -50,6 +50,8 @@ class PerKey(Operator):
             default.
         output: like `state`, for the result of `emit`.
         columns: the input columns that `update` reads; None for all.
+        name: by which a checkpoint knows it; that of `update` by default. A query whose function was
+            renamed goes on with its state under the old name.
 
     Example:
         >>> from evenflow.operators import on_table
@@ -78,6 +80,7 @@ class PerKey(Operator):
         emit: Emit | None = None,
         output: Columns | None = None,
         columns: Sequence[str] | None = None,
+        name: str | None = None,
     ) -> None:
         for what, function in (("update", update), ("merge", merge), ("emit", emit)):
             if not callable(function) and (function is not None or what == "update"):
@@ -91,6 +94,21 @@ class PerKey(Operator):
         self._state = schema_of(state, "PerKey: state")
         self._output = self._state if output is None else schema_of(output, "PerKey: output")
         self._columns = None if columns is None else tuple(columns)
+        self._name = name
+
+    @property
+    def identity(self) -> str:
+        """The name that was given, or that of `update`; its module may change."""
+        own = getattr(self._update, "__name__", type(self._update).__name__)
+        return own if self._name is None else self._name
+
+    def parameters(self) -> str:
+        """Nothing: the columns of the state are compared by themselves, and functions may change."""
+        return ""
+
+    def signature(self) -> str:
+        """Its identity, the names of its functions and its state."""
+        return f"{self.identity}: {self!r}"
 
     def __repr__(self) -> str:
         # Functions by name: their default repr holds an address, which differs between processes.

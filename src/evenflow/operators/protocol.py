@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from functools import cached_property
 from typing import ClassVar
 
@@ -58,6 +58,7 @@ class Operator:
     only schemes that keep a key on one worker run it; that worker then sees all rows of the key.
     """
 
+    #: By which a checkpoint knows the operator; without one of its own, a class goes by its own name.
     name: ClassVar[str] = "operator"
 
     def columns(self) -> Sequence[str] | None:
@@ -134,11 +135,25 @@ class Operator:
         """What a message calls one of its methods: "update", "merge" or "emit"."""
         return f"{type(self).__name__}.{method}"
 
+    @property
+    def identity(self) -> str:
+        """The name by which a checkpoint knows it: `name`, if the class has one of its own, or that of
+        the class. Its module may change."""
+        named = type(self).name
+        return type(self).__name__ if named == Operator.name else named
+
+    def parameters(self) -> str:
+        """What else must stay the same when a query restarts: the fields of a dataclass, or what
+        `repr` shows, or all attributes."""
+        if is_dataclass(self):
+            given = {one.name: getattr(self, one.name) for one in fields(self) if one.repr}
+        elif type(self).__repr__ is not object.__repr__:
+            return repr(self)
+        else:
+            given = dict(sorted(vars(self).items()))
+        # The default repr of a function holds an address, which differs between processes.
+        return repr({name: getattr(one, "__qualname__", one) for name, one in given.items()})
+
     def signature(self) -> str:
-        """What must stay the same when a query restarts from its checkpoint: the class and its
-        parameters."""
-        kind = f"{type(self).__module__}.{type(self).__qualname__}"
-        if type(self).__repr__ is not object.__repr__:
-            return f"{kind}: {self!r}"
-        # The default repr holds an address, which differs between processes.
-        return f"{kind}: {dict(sorted(vars(self).items()))!r}"
+        """Its identity and its parameters."""
+        return f"{self.identity}: {self.parameters()}"

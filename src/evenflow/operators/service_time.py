@@ -90,6 +90,10 @@ class ServiceTime(Operator):
     def mergeable(self) -> bool:
         return self.operator.mergeable
 
-    def signature(self) -> str:
+    @property
+    def identity(self) -> str:
         """That of the wrapped operator: the service time does not change the state."""
-        return self.operator.signature()
+        return self.operator.identity
+
+    def parameters(self) -> str:
+        return self.operator.parameters()

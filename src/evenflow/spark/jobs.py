@@ -14,6 +14,7 @@ import pyarrow as pa
 from evenflow.engine.job import Job, check_fit
 from evenflow.engine.plans import first_plan
 from evenflow.engine.program import KeyedProgram, Stages
+from evenflow.engine.resuming import resumed
 from evenflow.engine.work import Work
 from evenflow.grouping.protocol import GroupingScheme
 from evenflow.model import InputError, Plan
@@ -168,6 +169,7 @@ def start_query(
     sink = sink_of(settings.format, target)
 
     def program(checkpoint: Checkpoint) -> KeyedProgram:
+        today = resumed(job, checkpoint)
         storage = checkpoint.storage
         places = [sink, *([] if letters is None else [letters.sink])]
         check_apart(checkpoint.location, places)
@@ -180,7 +182,7 @@ def start_query(
         drop_uncommitted(checkpoint, *staging)
         if letters is not None:
             discard_uncommitted(letters, checkpoint)
-        return KeyedProgram(job, sink, OnSpark(first), settings.name, letters)
+        return KeyedProgram(today, sink, OnSpark(first), settings.name, letters)
 
     served = _served_metrics(df, location, settings)
     start = partial(
@@ -196,7 +198,6 @@ def start_query(
         keep=keep,
         lease_seconds=settings.lease_seconds,
         storage_options=settings.storage_options,
-        carries_over=job.carries_over,
         closes_without_rows=job.work.closes_without_rows,
     )
     if served is None:
