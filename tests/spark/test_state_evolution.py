@@ -8,7 +8,7 @@ from spark_streams import add_files, rows_of, stream_of
 
 F = pytest.importorskip("pyspark.sql.functions")
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.long]
 
 
 def test_a_restart_with_other_aggregates_goes_on_with_what_is_kept(spark, tmp_path, caplog):

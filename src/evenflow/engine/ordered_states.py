@@ -119,7 +119,7 @@ class OrderedStates(KeyedStates):
             pa.field(POSITIONS, pa.list_(_POSITION))
         )
 
-    def _emit(self, keys: pa.Table, states: pa.Table) -> tuple[pa.Table, I64 | None]:
+    def _emit(self, keys: pa.Table, states: pa.Table, method: str) -> tuple[pa.Table, I64 | None]:
         """What the operator emits; a key whose messages all wait has no state of the operator."""
         return self.operator.emitted(keys, states.drop_columns([WAITING, POSITIONS]))
 

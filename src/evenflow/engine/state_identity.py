@@ -17,6 +17,7 @@ from evenflow.model import InputError
 from evenflow.operators import Operator
 from evenflow.operators.aggregate import Aggregate
 from evenflow.operators.aggregates import Aggregates
+from evenflow.operators.expiring import Expiring
 from evenflow.operators.service_time import ServiceTime
 from evenflow.state.checkpoint import SCHEMA
 from evenflow.state.evolution import obstacle, schema_of, schema_text
@@ -42,7 +43,7 @@ class Resumed(NamedTuple):
 
 def identity_of(operator: Operator, rows: pa.Schema) -> dict[str, Any]:
     """What a checkpoint says of an operator."""
-    inner = operator.operator if isinstance(operator, ServiceTime) else operator
+    inner = operator.operator if isinstance(operator, ServiceTime | Expiring) else operator
     if isinstance(inner, Aggregates):
         return {
             "operator": inner.identity,
@@ -68,7 +69,7 @@ def resumed_operator(
         rows: the schema of the rows.
         batch: the number of the next batch.
     """
-    if isinstance(operator, ServiceTime):
+    if isinstance(operator, ServiceTime | Expiring):
         inner = resumed_operator(operator.operator, stored, rows, batch)
         if inner is None:
             return None

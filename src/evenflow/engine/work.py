@@ -74,6 +74,8 @@ class Work(ABC):
     cannot_set_aside: str = "a row may have been paired before it fails"  #: if it sets none aside
     #: Whether a stream that has no more rows ends with a batch that closes what event time has passed.
     closes_without_rows: bool = False
+    #: Whether time passes for it while nothing arrives, so that batches should begin nevertheless.
+    in_processing_time: bool = False
     added: tuple[str, ...] = ()  #: columns of the rows that are not the user's own
     order: tuple[str, ...] | None = (
         None  #: of all columns of the output; None: the key's come first

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, is_dataclass
+from datetime import timedelta
 from functools import cached_property
 from typing import ClassVar
 
@@ -60,6 +61,10 @@ class Operator:
 
     #: By which a checkpoint knows the operator; without one of its own, a class goes by its own name.
     name: ClassVar[str] = "operator"
+    #: How long the state of a key of a stream lives after its last rows, as "30 minutes".
+    ttl: str | timedelta | None = None
+    #: What `ttl` and `timers` go by: "processingTime" or "eventTime".
+    timeMode: str = "processingTime"
 
     def columns(self) -> Sequence[str] | None:
         """The input columns it reads, besides the key; None for all."""
@@ -118,8 +123,36 @@ class Operator:
         return state
 
     def emitted(self, keys: pa.Table, state: pa.Table) -> tuple[pa.Table, I64 | None]:
-        """What `emit` returns, and the numbers of the keys that it is for; None for all."""
+        """What is put out, and the number of the key of each row: a key may have several rows, or none.
+        By default what `emit` returns, and None for one row of every key."""
         return self.emit(keys, state), None
+
+    def timers(self, keys: pa.Table, state: pa.Table) -> pa.Array:
+        """When the state of each key ends, as timestamps; null for never.
+
+        In place of `ttl`, for other moments than some time after the last rows. It is asked after every
+        batch that touches a key.
+        """
+        raise NotImplementedError
+
+    def expired(self, keys: pa.Table, state: pa.Table) -> tuple[pa.Table, I64 | None]:
+        """What is put out when the states of keys end, in the form of `emitted`."""
+        raise NotImplementedError
+
+    @property
+    def has_timers(self) -> bool:
+        """Whether `timers` says when states end."""
+        return type(self).timers is not Operator.timers
+
+    @property
+    def has_expired(self) -> bool:
+        """Whether `expired` says what is put out then."""
+        return type(self).expired is not Operator.expired
+
+    @property
+    def ends(self) -> bool:
+        """Whether states end by themselves."""
+        return self.ttl is not None or self.has_timers
 
     @property
     def whole_keys(self) -> bool:
@@ -144,7 +177,7 @@ class Operator:
 
     def parameters(self) -> str:
         """What else must stay the same when a query restarts: the fields of a dataclass, or what
-        `repr` shows, or all attributes."""
+        `repr` shows, or all attributes; but for its ttl."""
         if is_dataclass(self):
             given = {one.name: getattr(self, one.name) for one in fields(self) if one.repr}
         elif type(self).__repr__ is not object.__repr__:
@@ -152,7 +185,8 @@ class Operator:
         else:
             given = dict(sorted(vars(self).items()))
         # The default repr of a function holds an address, which differs between processes.
-        return repr({name: getattr(one, "__qualname__", one) for name, one in given.items()})
+        shown = {name: getattr(one, "__qualname__", one) for name, one in given.items()}
+        return repr({name: one for name, one in shown.items() if name not in ("ttl", "timeMode")})
 
     def signature(self) -> str:
         """Its identity and its parameters."""

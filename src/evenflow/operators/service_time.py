@@ -49,6 +49,8 @@ class ServiceTime(Operator):
             raise InputError(
                 f"the service time must be a finite number of seconds, got {self.seconds}"
             )
+        if self.operator.ends:
+            raise InputError("a service time cannot be given to an operator with a ttl or timers")
 
     def columns(self) -> Sequence[str] | None:
         return self.operator.columns()

@@ -34,6 +34,7 @@ from evenflow.spark.preflight import preflight, try_store
 from evenflow.spark.query import StreamingQuery
 from evenflow.spark.sinks import Target
 from evenflow.spark.sinks.finding import is_temporary, sink_of
+from evenflow.spark.stateful.ticks import with_ticks
 from evenflow.spark.stream_writer import StreamSettings
 from evenflow.state.checkpoint import Checkpoint
 from evenflow.state.leftovers import drop_uncommitted
@@ -145,6 +146,7 @@ def start_query(
         first: rows that the first batch has besides its own.
     """
     check_output(job.output_schema().names, settings.format, settings.name)
+    df = with_ticks(df) if job.work.in_processing_time else df
     target = Target(
         format="",
         schema=spark_schema(job.output_schema()),

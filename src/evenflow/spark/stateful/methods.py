@@ -21,7 +21,6 @@ from evenflow.spark.stateful.frames import FrameSettings
 from evenflow.spark.stateful.group_state import GroupStateFunction
 from evenflow.spark.stateful.initial import as_rows, initial_rows, with_initial
 from evenflow.spark.stateful.processor import declare
-from evenflow.spark.stateful.ticks import with_ticks
 from evenflow.spark.stateful.values import struct_type
 
 if TYPE_CHECKING:
@@ -243,8 +242,7 @@ class StatefulMethods(ABC):
             return spark_schema(job.output_schema())
 
         def start(settings: StreamSettings) -> StreamingQuery:
-            ticking = with_ticks(df) if asked.mode == PROCESSING_TIME else df
             first = None if initial is None else initial_rows(df, initial)
-            return start_query(ticking, job, settings, first)
+            return start_query(df, job, settings, first)
 
         return cast("BalancedDataFrame", BalancedStream(schema, start))
