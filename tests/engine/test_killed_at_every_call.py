@@ -14,6 +14,7 @@ import pytest
 import evenflow as ef
 from evenflow.engine import splitting
 from evenflow.engine.distinct_rows import DistinctRows
+from evenflow.engine.expiring_states import ExpiringStates
 from evenflow.engine.in_process import run_stream
 from evenflow.engine.job import Job
 from evenflow.engine.joined_rows import JoinedRows
@@ -28,6 +29,7 @@ from evenflow.grouping import make
 from evenflow.model import Plan
 from evenflow.operators import Aggregates, IntervalJoin, PerKey, Window
 from evenflow.operators.deduplication import Deduplication
+from evenflow.operators.expiring import Expiring
 from evenflow.operators.sessions import Session
 from evenflow.ordering import Writer
 from evenflow.planning.controller import Replanning
@@ -51,6 +53,29 @@ COUNTS = Aggregates(n=ef.count(), total=ef.sum("v"))
 def gathered(key, rows, state):
     """Has no merge: the sum of squares of a key."""
     return {"squares": (state["squares"] if state else 0) + int((rows["v"] ** 2).sum())}
+
+
+def added(key, rows, state):
+    """Counts and adds up."""
+    before = state or {"n": 0, "total": 0}
+    return {"n": before["n"] + len(rows["v"]), "total": before["total"] + int(rows["v"].sum())}
+
+
+def both(a, b):
+    return {name: a[name] + b[name] for name in a}
+
+
+def several(key, state):
+    """A row for each that was counted, three at most."""
+    return [{"i": i, "total": state["total"]} for i in range(min(state["n"], 3))]
+
+
+def ends(key, state):
+    """When a key ends, in milliseconds: it depends on what it has."""
+    return 20 + state["total"]
+
+
+ENDING = {"state": "n bigint, total bigint", "emit": several, "output": "i bigint, total bigint"}
 
 
 def rows_of(batch, microseconds=1):
@@ -146,6 +171,24 @@ KINDS = {
         ("k",),
         ROWS,
         ProcessorStates(Counting(PROCESSING_TIME, after=3_500, ttl=2_500), PROCESSING_TIME),
+        make("key"),
+        3,
+    ),
+    "a function's TTL, timers in processing time": Job(
+        ("k",),
+        ROWS,
+        ExpiringStates(
+            Expiring(PerKey(added, merge=both, ttl="2500 milliseconds", expired=several, **ENDING))
+        ),
+        make("w-choices"),
+        3,
+    ),
+    "a function's timers in event time, append": Job(
+        ("k",),
+        ROWS,
+        ExpiringStates(
+            Expiring(PerKey(added, timer=ends, **ENDING), "ts"), EVENT_TIME, 5_000, append=True
+        ),
         make("key"),
         3,
     ),

@@ -163,6 +163,7 @@ def test_what_is_not_there_is_said():
     checkpoint = Checkpoint.open(storage, {"key": {"k": "string"}})
     with pytest.raises(InputError, match="no batch has been committed yet"):
         StoredState.of(checkpoint)
+    storage.clear()
     checkpoint = run(storage, [[("a", 1.0)]], "key")
     with pytest.raises(Exception, match="batch 7 is not kept"):
         StoredState.of(checkpoint, 7)

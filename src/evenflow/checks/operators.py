@@ -48,9 +48,10 @@ def _schemas_are_kept(operator: Operator, rows: pa.Table, key: list[str]) -> Non
     wanted = operator.state_schema(rows.schema)
     state = operator.update(grouped, no_state(wanted, grouped.n_keys))
     _require_schema("update", state.schema, wanted)
-    output = operator.emit(grouped.keys, state)
+    output, kept = operator.emitted(grouped.keys, state)
     _require_schema("emit", output.schema, operator.output_schema(rows.schema))
-    if state.num_rows != grouped.n_keys or output.num_rows != grouped.n_keys:
+    rows_for_all = output.num_rows if kept is None else grouped.n_keys
+    if state.num_rows != grouped.n_keys or rows_for_all != grouped.n_keys:
         raise CheckFailed(f"{grouped.n_keys} keys gave {state.num_rows} states")
 
 
@@ -114,7 +115,8 @@ def _cut(n: int, seed: int) -> list[np.ndarray]:
 
 
 def _output(operator: Operator, keys: pa.Table, state: pa.Table) -> pa.Table:
-    output = operator.emit(keys, state)
+    output, kept = operator.emitted(keys, state)
+    keys = keys if kept is None else keys.take(pa.array(kept))
     return pa.table([*keys.columns, *output.columns], [*keys.column_names, *output.column_names])
 
 

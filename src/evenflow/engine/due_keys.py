@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -46,6 +47,20 @@ def due_rows(keys: Keys, moments: pa.Array) -> pa.Table:
         }
     )
     return table.filter(table.column(MOMENT).is_valid())
+
+
+def new_looks(keys: Keys, old: pa.Array, new: pa.Array, arriving: Sequence[int]) -> pa.Table:
+    """The entries of keys that are to be looked at at another moment than before.
+
+    Parameters:
+        old, new: when to look at each key, before and now; null for never.
+        arriving: the fingerprints of keys that move. Where they come from they are not looked for, so
+            they are entered here once more.
+    """
+    changed = new.fill_null(0).to_numpy() != old.fill_null(-1 << 63).to_numpy()
+    changed |= np.isin(keys.fingerprints, np.array(arriving, np.uint64))
+    changed &= new.is_valid().to_numpy(zero_copy_only=False)
+    return due_rows(keys, pa.array(new.fill_null(0).to_numpy(), mask=~changed))
 
 
 def write_due_keys(

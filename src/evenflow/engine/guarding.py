@@ -66,9 +66,11 @@ class Guard:
         self._job, self._batch, self._partition = job, batch, partition
         self.letters = None if box is None else Letters(job, box, partition)
 
-    def failed(self, function: str, key: str | None, error: Exception) -> FunctionFailed:
+    def failed(
+        self, function: str, key: str | None, error: Exception, may_set_aside: bool = True
+    ) -> FunctionFailed:
         """The error that stops the query."""
-        can_set_aside = self._job.work.letter_columns(self._job.rows) is not None
+        can_set_aside = may_set_aside and self._job.work.letter_columns(self._job.rows) is not None
         return function_failed(function, key, self._batch, self._partition, error, can_set_aside)
 
     # --- update ----------------------------------------------------------------------------------

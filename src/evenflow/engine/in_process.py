@@ -20,6 +20,7 @@ from evenflow.engine.layout import PARTITION, REPORT
 from evenflow.engine.loop import GRACE, Loop, Metrics
 from evenflow.engine.output import Sink, Tables
 from evenflow.engine.program import KeyedProgram, Stages
+from evenflow.engine.resuming import resumed
 from evenflow.state.checkpoint import Checkpoint
 from evenflow.state.leftovers import drop_uncommitted
 from evenflow.state.source import Source
@@ -136,8 +137,9 @@ def run_stream(
 
     checkpoint = Checkpoint.open(storage, job.identity())
     lease = checkpoint.acquire()
-    program = KeyedProgram(job, sink or Tables(), InProcess(sources), dead_letters=dead_letters)
     try:
+        job = resumed(job, checkpoint)
+        program = KeyedProgram(job, sink or Tables(), InProcess(sources), dead_letters=dead_letters)
         drop_uncommitted(checkpoint)
         for number, rows in enumerate(batches, first):
             done: list[Metrics] = []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -109,20 +109,31 @@ class Job:
             ]
         )
 
-    def carries_over(self, stored: Mapping[str, Any]) -> bool:
-        """Whether it can go on with the state of a checkpoint that an older version of it has made.
+    def resumed(
+        self, stored: Mapping[str, Any], batch: int
+    ) -> tuple[Job, dict[str, Any], tuple[str, ...]] | None:
+        """The job, as it goes on with the state of a checkpoint that an older version of it has made;
+        what the checkpoint is to say of it, and what has changed. None if that was another job.
 
         Parameters:
             stored: the identity in the checkpoint.
+            batch: the number of the next batch.
         """
-        return stored.get("key") == self.identity()["key"] and self.work.carries_over(stored)
+        if stored.get("key") != self.identity()["key"]:
+            return None
+        found = self.work.resumed(stored, self.rows, batch)
+        if found is None:
+            return None
+        work, identity, changes = found
+        job = replace(self, work=work)
+        return job, {**job.identity(), **identity}, changes
 
     def identity(self) -> dict[str, Any]:
         """What must be the same for the state of a checkpoint to be used."""
         return {
             "key": {name: str(self.rows.field(name).type) for name in self.key},
             "state": {field.name: str(field.type) for field in self.state_schema()},
-            **self.work.signature(),
+            **self.work.identity(self.rows),
         }
 
 

@@ -5,8 +5,8 @@ Windows and restored order build on it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -27,6 +27,7 @@ from evenflow.engine.layout import (
 )
 from evenflow.engine.pieces import piece_of, pieces, roomy
 from evenflow.engine.sorted_groups import Groups, SortedGroups
+from evenflow.engine.state_identity import identity_of, resumed_operator
 from evenflow.engine.task import Task, chunks, keys_of
 from evenflow.engine.work import Result, Work
 from evenflow.operators import Operator, Rows, no_state
@@ -55,7 +56,23 @@ class KeyedStates(Work):
         return type(self.operator).__name__
 
     def signature(self) -> dict[str, Any]:
-        return {"operator": self.operator.signature()}
+        """Of what is around the operator, which may change its state."""
+        return {}
+
+    def identity(self, rows: pa.Schema) -> dict[str, Any]:
+        return {**identity_of(self.operator, rows), **self.signature()}
+
+    def resumed(
+        self, stored: Mapping[str, Any], rows: pa.Schema, batch: int
+    ) -> tuple[Work, dict[str, Any], tuple[str, ...]] | None:
+        around = self.signature()
+        if any(stored.get(name) != around.get(name) for name in ("window", "log", "time")):
+            return None
+        found = resumed_operator(self.operator, stored, rows, batch)
+        if found is None:
+            return None
+        work = replace(self, operator=found.operator)
+        return work, {**found.identity, **around}, found.changes
 
     def columns(self) -> Sequence[str] | None:
         return self.operator.columns()
@@ -93,10 +110,14 @@ class KeyedStates(Work):
         """Parts of states by the keys that are stored."""
         return parts
 
+    def look_up(self, task: Task, keys: Keys) -> tuple[pa.Table, np.ndarray] | None:
+        """The committed states of keys, as `Task.look_up` has them."""
+        return task.look_up(keys)
+
     def met(self, task: Task, table: pa.Table) -> pa.Table | None:
         """The committed states that these rows of state are merged with."""
         keys, _ = from_stored(task.job, table)
-        found = task.look_up(keys)
+        found = self.look_up(task, keys)
         if found is None or not found[1].any():
             return None
         return as_stored(keys, found[0]).filter(pa.array(found[1]))
@@ -127,17 +148,17 @@ class KeyedStates(Work):
         """
         return {"state": from_stored(job, table)[1]}
 
-    def emitted(self, task: Task, table: pa.Table) -> pa.Table:
-        """The output rows of these rows of state."""
+    def emitted(self, task: Task, table: pa.Table, method: str = "emit") -> pa.Table:
+        """The output rows of these rows of state, as a method of the operator makes them."""
         job = task.job
         try:
-            return self._emitted(job, table)
+            return self._emitted(job, table, method)
         except MemoryError:
             raise
         except Exception as error:
             made, _ = task.guard.groups(
-                self.operator.called("emit"),
-                lambda start, stop: self._emitted(job, table.slice(start, stop - start)),
+                self.operator.called(method),
+                lambda start, stop: self._emitted(job, table.slice(start, stop - start), method),
                 table.num_rows,
                 lambda i: self.letter(job, table.slice(i, 1), parts=False),
                 lambda i: _name(job, table.slice(i, 1)),
@@ -145,12 +166,11 @@ class KeyedStates(Work):
             )
             return pa.concat_tables([job.output_schema().empty_table(), *made])
 
-    def _emitted(self, job: Job, table: pa.Table) -> pa.Table:
+    def _emitted(self, job: Job, table: pa.Table, method: str) -> pa.Table:
         keys, states = from_stored(job, table)
         schema = job.output_schema()
-        named = keys.columns.select(range(len(job.key))).rename_columns(list(job.key))
-        named = named.cast(pa.schema([schema.field(name) for name in job.key]))
-        output, kept = self._emit(named, states.cast(nullable(job.state_schema())))
+        named = self.named(job, keys)
+        output, kept = self._emit(named, states.cast(nullable(job.state_schema())), method)
         if kept is not None:
             some = pa.array(kept)
             named, keys = named.take(some), Keys(keys.fingerprints[kept], keys.columns.take(some))
@@ -158,7 +178,14 @@ class KeyedStates(Work):
         columns = [*self.own_columns(job, keys), *(output.column(name) for name in names)]
         return pa.table([*named.columns, *columns], names=schema.names).cast(schema)
 
-    def _emit(self, keys: pa.Table, states: pa.Table) -> tuple[pa.Table, I64 | None]:
+    def named(self, job: Job, keys: Keys) -> pa.Table:
+        """The user's key columns of stored keys, under their own names."""
+        named = keys.columns.select(range(len(job.key))).rename_columns(list(job.key))
+        return named.cast(pa.schema([job.rows.field(name).with_nullable(True) for name in job.key]))
+
+    def _emit(self, keys: pa.Table, states: pa.Table, method: str) -> tuple[pa.Table, I64 | None]:
+        if method == "expired":
+            return self.operator.expired(keys, states)
         return self.operator.emitted(keys, states)
 
     def output(self, task: Task, states: pa.Table | None) -> Iterator[pa.Table]:
@@ -227,7 +254,7 @@ class KeyedStates(Work):
                 continue
             keys, rows = grouped
             states = no_state(roomy(job.state_schema()), len(keys))
-            found = task.look_up(keys)
+            found = self.look_up(task, keys)
             if found is not None:
                 states = found[0].cast(states.schema)
             if table is not None:

@@ -81,6 +81,20 @@ def overlaid(job: Job, keys: Keys, states: pa.Table, table: pa.Table) -> pa.Tabl
     return pa.concat_tables([newer.cast(states.schema), states]).take(pa.array(place))
 
 
+def of_other_keys(rows: pa.Table, others: pa.Table | None, keys: list[str]) -> pa.Table:
+    """The rows of keys that are not among others.
+
+    Parameters:
+        keys: the columns that tell keys apart.
+    """
+    if others is None or not others.num_rows:
+        return rows
+    both = [others.select(keys), rows.select(keys).cast(others.select(keys).schema)]
+    number, _ = group_rows(pa.concat_tables(both).columns)
+    known = np.isin(number[others.num_rows :], number[: others.num_rows])
+    return rows.filter(pa.array(~known))
+
+
 def count_keys(job: Job, table: pa.Table | None) -> int:
     """How many of the user's keys are in a table of stored rows."""
     if table is None or not job.work.key_types():

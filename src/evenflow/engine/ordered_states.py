@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -16,6 +16,7 @@ from evenflow.engine.guarding import Updated
 from evenflow.engine.job import Job
 from evenflow.engine.keyed_states import KeyedStates
 from evenflow.engine.task import Task
+from evenflow.engine.work import Work
 from evenflow.model import InputError
 from evenflow.operators.groups import I64
 from evenflow.operators.input_columns import column_type
@@ -85,6 +86,14 @@ class OrderedStates(KeyedStates):
     def signature(self) -> dict[str, Any]:
         return {**super().signature(), "log": self.log.names()}
 
+    def resumed(
+        self, stored: Mapping[str, Any], rows: pa.Schema, batch: int
+    ) -> tuple[Work, dict[str, Any], tuple[str, ...]] | None:
+        """Only if it reads the same columns: messages that wait were kept without the others."""
+        waiting = str(self.state_schema(rows).field(WAITING).type)
+        same = dict(stored.get("state", {})).get(WAITING) == waiting
+        return super().resumed(stored, rows, batch) if same else None
+
     def columns(self) -> Sequence[str] | None:
         wanted = self.operator.columns()
         return None if wanted is None else list(dict.fromkeys([*wanted, *self.log.names()]))
@@ -110,7 +119,7 @@ class OrderedStates(KeyedStates):
             pa.field(POSITIONS, pa.list_(_POSITION))
         )
 
-    def _emit(self, keys: pa.Table, states: pa.Table) -> tuple[pa.Table, I64 | None]:
+    def _emit(self, keys: pa.Table, states: pa.Table, method: str) -> tuple[pa.Table, I64 | None]:
         """What the operator emits; a key whose messages all wait has no state of the operator."""
         return self.operator.emitted(keys, states.drop_columns([WAITING, POSITIONS]))
 

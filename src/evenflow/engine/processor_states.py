@@ -15,7 +15,8 @@ import numpy as np
 import pyarrow as pa
 
 from evenflow.engine.batch import Batch
-from evenflow.engine.due_keys import due_rows, find_due_keys
+from evenflow.engine.due_keys import find_due_keys, new_looks
+from evenflow.engine.late_rows import in_time, only_rows
 from evenflow.engine.layout import Keys, as_stored
 from evenflow.engine.pieces import roomy
 from evenflow.engine.processor_run import ProcessorRun, RowsByKey
@@ -26,6 +27,9 @@ from evenflow.engine.processors import (
     UNKNOWN,
     Processor,
     Times,
+    due_moments,
+    milliseconds,
+    require_moment,
 )
 from evenflow.engine.task import Task, keys_of
 from evenflow.engine.work import Result, Work
@@ -34,7 +38,6 @@ from evenflow.operators import no_state
 from evenflow.operators.grouping_rows import group_rows
 from evenflow.operators.groups import I64
 from evenflow.operators.state_variables import LIST, LOOK, MAP, VALUE, empty_rows, state_columns
-from evenflow.operators.windows import times_of
 from evenflow.state.evolution import obstacle, schema_of, schema_text
 
 
@@ -80,6 +83,10 @@ class ProcessorStates(Work):
         return self.time_mode == EVENT_TIME
 
     @property
+    def in_processing_time(self) -> bool:  # type: ignore[override]
+        return self.time_mode == PROCESSING_TIME
+
+    @property
     def tracks_event_time(self) -> bool:
         return self.event_time is not None
 
@@ -122,12 +129,7 @@ class ProcessorStates(Work):
     # --- time ------------------------------------------------------------------------------------
 
     def due_moments(self, batch: Batch) -> tuple[int, int]:
-        if self.time_mode == EVENT_TIME:
-            late, closed = batch.watermarks.late, batch.watermarks.closed
-            return _milliseconds(late), _milliseconds(closed)
-        moment = UNKNOWN if batch.moment is None else batch.moment
-        before = moment if batch.moment_before is None else batch.moment_before
-        return min(before, moment), moment
+        return due_moments(self.time_mode, batch)
 
     def times(self, batch: Batch | None) -> Times:
         """What time the processor sees."""
@@ -135,12 +137,8 @@ class ProcessorStates(Work):
             return Times()
         if batch is None:
             return Times(self.began)
-        if self.time_mode == PROCESSING_TIME and batch.moment is None:
-            raise InputError(
-                f"{self.describe()} goes by processing time, and the source of batch {batch.number} "
-                "does not say when it began"
-            )
-        watermark = UNKNOWN if self.event_time is None else _milliseconds(batch.watermarks.closed)
+        require_moment(self.describe(), self.time_mode, batch)
+        watermark = UNKNOWN if self.event_time is None else milliseconds(batch.watermarks.closed)
         return Times(UNKNOWN if batch.moment is None else batch.moment, watermark)
 
     # --- the way of the rows ---------------------------------------------------------------------
@@ -188,16 +186,12 @@ class ProcessorStates(Work):
     ) -> Result:
         """What is to be written: states of keys that have or had one, and keys by moment."""
         old, new = (table.column(LOOK).combine_chunks() for table in (before, after))
-        changed = new.fill_null(0).to_numpy() != old.fill_null(-1 << 63).to_numpy()
-        # Where a key comes from it is not looked for any more, so it is entered here once more.
-        changed |= np.isin(keys.fingerprints, np.array(arriving, np.uint64))
-        changed &= new.is_valid().to_numpy(zero_copy_only=False)
-        moments = pa.array(new.fill_null(0).to_numpy(), mask=~changed)
         written = np.flatnonzero(found | ~empty_rows(after))
         chosen = pa.array(written)
         left = Keys(keys.fingerprints[written], keys.columns.take(chosen))
         states = as_stored(left, after.take(chosen)) if len(written) else None
-        return Result(states, output, len(keys), due_rows(keys, moments), counts)
+        due = new_looks(keys, old, new, arriving)
+        return Result(states, output, len(keys), due, counts)
 
     def _committed(self, task: Task, keys: Keys) -> tuple[pa.Table, np.ndarray]:
         """The stored states of these keys, and which there are."""
@@ -219,22 +213,14 @@ class ProcessorStates(Work):
             is_row = rows.column(self.initial).is_null().to_numpy()
         kept = np.ones(len(group), np.bool_)
         if self.event_time is not None:
-            moments, known = times_of(rows.column(self.event_time))
-            task.times.unknown += int((is_row & ~known).sum())
-            task.times.add(moments[known & is_row])
-            if self.time_mode == EVENT_TIME and task.batch is not None:
-                over = _milliseconds(task.watermarks.late) * 1000
-                late = is_row & known & (moments <= over)
-                task.times.late += int(late.sum())
-                kept = ~late
+            counts = self.time_mode == EVENT_TIME and task.batch is not None
+            kept = in_time(task, rows.column(self.event_time), is_row, counts)
         task.tally.add(keys, group)
         if not kept.any():
             return None
         if not kept.all():
-            number, first = group_rows([pa.array(group[kept])])
-            chosen = group[kept][first]
-            keys = Keys(keys.fingerprints[chosen], keys.columns.take(pa.array(chosen)))
-            rows, group, is_row = rows.filter(pa.array(kept)), number, is_row[kept]
+            rows, group, keys = only_rows(rows, group, keys, kept)
+            is_row = is_row[kept]
         own = [name for name in rows.column_names if name != self.initial]
         groups = [_grouped(rows.select(own), group, is_row, len(keys))]
         if self.initial is not None:
@@ -243,11 +229,6 @@ class ProcessorStates(Work):
             )
         named = keys.columns.rename_columns(task.job.key_schema().names)
         return Keys(keys.fingerprints, named), groups
-
-
-def _milliseconds(moment: int | None) -> int:
-    """A watermark as Spark has it: in milliseconds, and 0 before anything has been seen."""
-    return 0 if moment is None else max(moment // 1000, 0)
 
 
 def _grouped(rows: pa.Table, group: I64, chosen: np.ndarray, keys: int) -> RowsByKey:

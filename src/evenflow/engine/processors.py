@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import pyarrow as pa
 
-from evenflow.model import EvenflowError
+from evenflow.model import EvenflowError, InputError
 from evenflow.operators.state_variables import KeyState, Variable
+
+if TYPE_CHECKING:
+    from evenflow.engine.batch import Batch
 
 NONE, PROCESSING_TIME, EVENT_TIME = "none", "processingtime", "eventtime"  #: what timers go by
 UNKNOWN = -1  #: a time that is not known
@@ -19,6 +22,30 @@ class Times(NamedTuple):
 
     processing: int = UNKNOWN
     watermark: int = UNKNOWN
+
+
+def milliseconds(moment: int | None) -> int:
+    """A watermark as Spark has it: in milliseconds, and 0 before anything has been seen."""
+    return 0 if moment is None else max(moment // 1000, 0)
+
+
+def due_moments(time_mode: str, batch: Batch) -> tuple[int, int]:
+    """The moments in milliseconds between which keys are due in a batch, both included."""
+    if time_mode == EVENT_TIME:
+        late, closed = batch.watermarks.late, batch.watermarks.closed
+        return milliseconds(late), milliseconds(closed)
+    moment = UNKNOWN if batch.moment is None else batch.moment
+    before = moment if batch.moment_before is None else batch.moment_before
+    return min(before, moment), moment
+
+
+def require_moment(who: str, time_mode: str, batch: Batch) -> None:
+    """Refuse a source that does not say when its batches began, if that is what counts."""
+    if time_mode == PROCESSING_TIME and batch.moment is None:
+        raise InputError(
+            f"{who} goes by processing time, and the source of batch {batch.number} does not say when "
+            "it began"
+        )
 
 
 class Calls(Protocol):

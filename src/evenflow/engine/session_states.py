@@ -19,7 +19,7 @@ import pyarrow as pa
 from evenflow.engine.event_time_states import EventTimeStates
 from evenflow.engine.job import Job
 from evenflow.engine.keyed_states import Grouped
-from evenflow.engine.layout import Keys
+from evenflow.engine.layout import Keys, of_other_keys
 from evenflow.engine.pieces import roomy
 from evenflow.engine.task import Task, keys_of
 from evenflow.operators import Rows
@@ -130,7 +130,7 @@ class SessionStates(EventTimeStates):
             some = pa.concat_tables([table.select([FINGERPRINT, *keys]) for table in expiring])
             stored = self._open(task, some)
             if stored is not None:
-                found.append(_of_other_keys(stored, states, keys).cast(roomy(stored.schema)))
+                found.append(of_other_keys(stored, states, keys).cast(roomy(stored.schema)))
         if not found:
             return None
         table = pa.concat_tables([one.cast(found[0].schema) for one in found])
@@ -145,20 +145,11 @@ class SessionStates(EventTimeStates):
         _, first = group_rows(keys.columns)
         prints = fingerprints_in(rows.select([FINGERPRINT]).combine_chunks())[first]
         keys = keys.take(pa.array(first))
-        found = rows_of_keys(batch.storage, batch.segments, batch.owners, prints, keys)
+        schema = task.kept_schema()
+        found = rows_of_keys(batch.storage, batch.segments, batch.owners, prints, keys, schema)
         if found is None:
             return None
         stored = found[1].select(job.stored_names()).combine_chunks()
         if task.watermarks.late is not None:
             stored = stored.filter(pa.array(numbers_of(stored, _END) > task.watermarks.late))
         return stored.cast(roomy(stored.schema)) if stored.num_rows else None
-
-
-def _of_other_keys(stored: pa.Table, states: pa.Table | None, keys: list[str]) -> pa.Table:
-    """The stored rows of keys that have no new states."""
-    if states is None or not states.num_rows:
-        return stored
-    both = [states.select(keys), stored.select(keys).cast(states.select(keys).schema)]
-    number, _ = group_rows(pa.concat_tables(both).columns)
-    touched = np.isin(number[states.num_rows :], number[: states.num_rows])
-    return stored.filter(pa.array(~touched))

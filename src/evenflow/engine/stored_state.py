@@ -18,6 +18,7 @@ from evenflow.model.owners import Owners
 from evenflow.operators.grouping_rows import group_rows
 from evenflow.state.checkpoint import Checkpoint
 from evenflow.state.compaction import newest
+from evenflow.state.evolution import evolved
 from evenflow.state.expiry import Expiry
 from evenflow.state.key_values import matched
 from evenflow.state.manifest import Manifest
@@ -87,7 +88,8 @@ class StoredState:
 
     @cached_property
     def _stored_schema(self) -> pa.Schema:
-        return open_segment(self.storage, self.manifest.segments[0]).schema
+        latest = max(self.manifest.segments, key=lambda segment: segment.highest_batch)
+        return open_segment(self.storage, latest).schema
 
     @cached_property
     def _names(self) -> dict[str, str]:
@@ -162,8 +164,8 @@ class StoredState:
         tables = together(self.storage, [partial(part, segment) for segment in chosen])
         if not tables:
             return self.schema().empty_table()
-        tables = [table.cast(tables[0].schema) for table in tables]
-        table = newest(pa.concat_tables(tables))
+        schema = pa.schema([(FINGERPRINT, pa.int64()), *self._stored_schema])
+        table = newest(pa.concat_tables([evolved(one, schema) for one in tables]))
         table = table.filter(pa.array(now(fingerprints_in(table)) == owner))
         return self._readable(table if self._expiry is None else self._expiry.alive(table))
 
@@ -179,7 +181,8 @@ class StoredState:
         prints = fingerprints_of(batch, tuple(self.key_schema().names))
         owners: dict[int, OwnerFunction] = dict(self._owners)
         segments = self.manifest.segments
-        found = rows_of_fingerprints(self.storage, segments, owners, np.unique(prints))
+        schema = pa.schema([self._stored_schema.field(name) for name in self._columns[2]])
+        found = rows_of_fingerprints(self.storage, segments, owners, np.unique(prints), schema)
         if found is None:
             return self.schema().empty_table()
         alive = found if self._expiry is None else self._expiry.alive(found)

@@ -18,7 +18,7 @@ from evenflow.engine.event_time import EventTimes, Watermarks
 from evenflow.engine.guarding import Guard
 from evenflow.engine.job import Job
 from evenflow.engine.key_costs import KeyCosts
-from evenflow.engine.layout import FINGERPRINT, Keys, stored
+from evenflow.engine.layout import FINGERPRINT, Keys, of_other_keys, stored
 from evenflow.engine.pieces import roomy
 from evenflow.engine.tally import Tally
 from evenflow.operators.grouping_rows import group_rows, keys_at
@@ -87,7 +87,7 @@ class Task:
         schema = roomy(self.job.state_schema())
         names = schema.names
         owners = dict(batch.owners)
-        reader = StateReader(batch.storage, list(segments), owners, self._kept_schema())
+        reader = StateReader(batch.storage, list(segments), owners, self.kept_schema())
         found, writer = reader.found(keys.fingerprints, keys.columns)
         states = found.select([stored(name) for name in names]).rename_columns(names)
         others = (writer >= 0) & (writer != self.partition)
@@ -95,7 +95,7 @@ class Task:
             self.tally.moved(states.filter(pa.array(others)))
         return states, writer >= 0
 
-    def _kept_schema(self) -> pa.Schema:
+    def kept_schema(self) -> pa.Schema:
         """The state columns as they are kept."""
         schema = roomy(self.job.state_schema())
         return pa.schema([(stored(field.name), field.type) for field in schema])
@@ -114,16 +114,12 @@ class Task:
         moving = np.union1d(moving, staying)
         if not len(moving) or not batch.segments:
             return None
-        kept = self._kept_schema()
+        kept = self.kept_schema()
         rows = rows_of_fingerprints(batch.storage, batch.segments, batch.owners, moving, kept)
         if rows is None:
             return None
-        if new is not None and new.num_rows:
-            keys = key_columns(new.column_names)
-            both = [new.select(keys), rows.select(keys).cast(new.select(keys).schema)]
-            number, _ = group_rows(pa.concat_tables(both).columns)
-            replaced = np.isin(number[new.num_rows :], number[: new.num_rows])
-            rows = rows.filter(pa.array(~replaced))
+        if new is not None:
+            rows = of_other_keys(rows, new, key_columns(new.column_names))
         if not rows.num_rows:
             return None
         self.tally.moved(rows.filter(pa.array(~np.isin(fingerprints_in(rows), staying))))

@@ -17,11 +17,13 @@ from evenflow.engine.event_time_states import EventTimeStates
 from evenflow.engine.job import Job
 from evenflow.engine.keyed_states import Grouped
 from evenflow.engine.layout import FINGERPRINT, Keys
+from evenflow.engine.pieces import roomy
 from evenflow.engine.task import Task, keys_of
 from evenflow.operators import Rows
 from evenflow.operators.grouping_rows import group_rows
 from evenflow.operators.windows import Window, times_of
 from evenflow.state.compaction import newest
+from evenflow.state.evolution import evolved
 from evenflow.state.expiry import rows_expiring
 from evenflow.state.segments import VERSION, Segment, numbers_of
 
@@ -132,9 +134,9 @@ class WindowedStates(EventTimeStates):
             )
         if not found:
             return None
-        names = [FINGERPRINT, VERSION, *task.job.stored_names()[1:]]
-        tables = [table.select(names).cast(found[0].select(names).schema) for table in found]
-        table = newest(pa.concat_tables(tables))
+        plain = [(FINGERPRINT, pa.int64()), (VERSION, pa.int64()), *task.job.key_schema()]
+        schema = roomy(pa.schema([*plain, *task.kept_schema()]))
+        table = newest(pa.concat_tables([evolved(table, schema) for table in found]))
         return table.filter(pa.array(numbers_of(table, name) <= closed)).drop_columns([VERSION])
 
 

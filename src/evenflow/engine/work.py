@@ -74,6 +74,8 @@ class Work(ABC):
     cannot_set_aside: str = "a row may have been paired before it fails"  #: if it sets none aside
     #: Whether a stream that has no more rows ends with a batch that closes what event time has passed.
     closes_without_rows: bool = False
+    #: Whether time passes for it while nothing arrives, so that batches should begin nevertheless.
+    in_processing_time: bool = False
     added: tuple[str, ...] = ()  #: columns of the rows that are not the user's own
     order: tuple[str, ...] | None = (
         None  #: of all columns of the output; None: the key's come first
@@ -105,6 +107,22 @@ class Work(ABC):
             stored: what the checkpoint says of the work (`Job.identity`).
         """
         return False
+
+    def identity(self, rows: pa.Schema) -> dict[str, Any]:
+        """What a checkpoint says of it, given the schema of the rows; its signature by default."""
+        return self.signature()
+
+    def resumed(
+        self, stored: Mapping[str, Any], rows: pa.Schema, batch: int
+    ) -> tuple[Work, dict[str, Any], tuple[str, ...]] | None:
+        """The work, as it goes on with the state of a checkpoint that an older version of it has made;
+        its new identity, and what has changed, one sentence each. None if that was another work.
+
+        Parameters:
+            stored, batch: as in `Job.resumed`.
+            rows: the schema of the rows.
+        """
+        return (self, self.identity(rows), ()) if self.carries_over(stored) else None
 
     @abstractmethod
     def columns(self) -> Sequence[str] | None:

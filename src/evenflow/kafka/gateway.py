@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from evenflow.engine.loop import Metrics
+from evenflow.engine.resuming import refuse
 from evenflow.kafka.gateway_batch import PRODUCER, GatewayProgram
 from evenflow.kafka.gateway_rows import Rows
 from evenflow.kafka.gateway_source import CONSUMER, SOURCE, TOPIC_ROWS, read_topic, topics_of
@@ -23,6 +24,8 @@ from evenflow.spark.query import StreamingQuery
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+    from evenflow.state.checkpoint import Checkpoint
 
 __all__ = ["CONSUMER", "TOPIC_ROWS", "Gateway", "read_topic"]
 
@@ -133,11 +136,17 @@ class Gateway:
         # With other topics, a batch that is run again would have other positions.
         identity = {**self.identity, **({"topics": topics} if topics else {})}
         name = name or f"gateway to {self.topic}"
+
+        def program(opened: Checkpoint) -> GatewayProgram:
+            if differences := opened.differences(identity):
+                refuse(opened, differences)
+            return GatewayProgram(self, rows, target, topics, name)
+
         return start_checkpointed(
             rows.selected(df),  # here, because a batch would copy columns that are not needed
             os.fspath(checkpoint),
             identity,
-            lambda _: GatewayProgram(self, rows, target, topics, name),
+            program,
             partitions=self.policy.partitions,
             every=every,
             available_now=available_now,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from typing import ClassVar, Self
 
 import pyarrow as pa
@@ -25,10 +25,23 @@ class Aggregate:
 
     name: ClassVar[str]
     state_columns: ClassVar[tuple[str, ...]]  # the names of its state columns, for every input
+    #: Whether its state stays right when the numbers that it reads become wider, as int to bigint.
+    any_width: ClassVar[bool] = True
 
     def columns(self) -> tuple[str, ...]:
         """The input columns it reads."""
         raise NotImplementedError
+
+    def definition(self) -> str:
+        """What it computes, by which a checkpoint knows its state: its name and its fields.
+
+        Example:
+            >>> from evenflow.operators import top_k
+            >>> top_k("user", 3).definition()
+            "top_k(column='user', k=3)"
+        """
+        names: list[str] = [one.name for one in fields(self)] if is_dataclass(self) else []
+        return f"{self.name}({', '.join(f'{name}={getattr(self, name)!r}' for name in names)})"
 
     def compared(self) -> tuple[str, ...]:
         """Those input columns whose values it compares with each other; all by default."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
 import pyarrow as pa
@@ -46,6 +46,23 @@ class Aggregates(Operator):
                     f'{name}=ef.count() or {name}=ef.sum("column")'
                 )
         self._aggregates = dict(aggregates)
+        self._stored = {name: name for name in aggregates}
+
+    def stored_as(self, names: Mapping[str, str]) -> Aggregates:
+        """The same aggregates, with other names for their states.
+
+        What is kept for a name that has been another aggregate's before would be taken for its state.
+
+        Parameters:
+            names: name → the name under which its state is kept.
+        """
+        found = Aggregates(**self._aggregates)
+        found._stored = {name: names[name] for name in self._aggregates}
+        return found
+
+    def state_name(self, name: str) -> str:
+        """The name under which the state of an aggregate is kept."""
+        return self._stored[name]
 
     def __iter__(self) -> Iterator[tuple[str, Aggregate]]:
         """Names and aggregates."""
@@ -67,7 +84,9 @@ class Aggregates(Operator):
     def state_schema(self, rows: pa.Schema) -> pa.Schema:
         """The state columns of all aggregates, prefixed with the aggregate's name."""
         fields = [
-            f.with_name(_state_name(name, f.name)) for name, a in self for f in a.state_schema(rows)
+            f.with_name(self._column(name, f.name))
+            for name, a in self
+            for f in a.state_schema(rows)
         ]
         names = [field.name for field in fields]
         if len(set(names)) < len(names):
@@ -117,10 +136,9 @@ class Aggregates(Operator):
         """The state of each aggregate, with its own column names."""
         parts = []
         for name, aggregate in self:
-            own = state.select([_state_name(name, column) for column in aggregate.state_columns])
+            own = state.select([self._column(name, column) for column in aggregate.state_columns])
             parts.append(own.rename_columns(list(aggregate.state_columns)))
         return parts
 
-
-def _state_name(name: str, column: str) -> str:
-    return f"{name}__{column}"
+    def _column(self, name: str, column: str) -> str:
+        return f"{self._stored[name]}__{column}"

@@ -52,6 +52,7 @@ class ApproxCountDistinct(ColumnAggregate):
 
     name: ClassVar[str] = "approx_count_distinct"
     state_columns: ClassVar[tuple[str, ...]] = ("registers",)
+    any_width: ClassVar[bool] = False  # an int and a bigint have other hashes, as in Spark
 
     rsd: float = 0.05
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
@@ -21,7 +22,12 @@ from evenflow.operators.schemas import Columns, schema_of
 State: TypeAlias = dict[str, Any]
 Update = Callable[[Any, dict[str, npt.NDArray[Any]], State | None], State | None]
 Merge = Callable[[State, State], State]
-Emit = Callable[[Any, State | None], Mapping[str, Any]]
+Row = Mapping[str, Any]
+Emit = Callable[[Any, State | None], Row | Iterable[Row] | None]
+Timer = Callable[[Any, State], datetime | int | None]
+
+
+_MOMENT = pa.timestamp("us", "UTC")
 
 
 class PerKey(Operator):
@@ -46,10 +52,18 @@ class PerKey(Operator):
         state: the values to keep: "n bigint, names array<string>", a `StructType`, Arrow's schema, or
             a mapping of names to types, Arrow's or Spark's.
         merge: (state, state) → state, if partial states of a key can be merged.
-        emit: (key, state) → a dict of the output columns, or None for no row; the state itself by
-            default.
+        emit: (key, state) → a dict of the output columns, several of them, or None for no row; the
+            state itself by default.
         output: like `state`, for the result of `emit`.
         columns: the input columns that `update` reads; None for all.
+        name: by which a checkpoint knows it; that of `update` by default. A query whose function was
+            renamed goes on with its state under the old name.
+        ttl: how long a key's state lives after its last rows, in streams: "30 minutes", or a timedelta.
+            A key whose time is over is forgotten.
+        timer: in place of `ttl`, (key, state) → when the state ends: a datetime, milliseconds since
+            1970, or None for never. It is asked after every call of `update`.
+        expired: (key, state) → what is put out when a state ends, as `emit` returns it.
+        timeMode: "processingTime" or "eventTime": what `ttl` and `timer` go by.
 
     Example:
         >>> from evenflow.operators import on_table
@@ -78,8 +92,20 @@ class PerKey(Operator):
         emit: Emit | None = None,
         output: Columns | None = None,
         columns: Sequence[str] | None = None,
+        name: str | None = None,
+        ttl: str | timedelta | None = None,
+        timer: Timer | None = None,
+        expired: Emit | None = None,
+        timeMode: str = "processingTime",
     ) -> None:
-        for what, function in (("update", update), ("merge", merge), ("emit", emit)):
+        functions = {
+            "update": update,
+            "merge": merge,
+            "emit": emit,
+            "timer": timer,
+            "expired": expired,
+        }
+        for what, function in functions.items():
             if not callable(function) and (function is not None or what == "update"):
                 raise InputError(f"PerKey: {what} must be a function, got {function!r}")
         if (emit is None) != (output is None):
@@ -91,6 +117,23 @@ class PerKey(Operator):
         self._state = schema_of(state, "PerKey: state")
         self._output = self._state if output is None else schema_of(output, "PerKey: output")
         self._columns = None if columns is None else tuple(columns)
+        self._name = name
+        self.ttl, self.timeMode = ttl, timeMode
+        self._timer, self._expired = timer, expired
+
+    @property
+    def identity(self) -> str:
+        """The name that was given, or that of `update`; its module may change."""
+        own = getattr(self._update, "__name__", type(self._update).__name__)
+        return own if self._name is None else self._name
+
+    def parameters(self) -> str:
+        """Nothing: the columns of the state are compared by themselves, and functions may change."""
+        return ""
+
+    def signature(self) -> str:
+        """Its identity, the names of its functions and its state."""
+        return f"{self.identity}: {self!r}"
 
     def __repr__(self) -> str:
         # Functions by name: their default repr holds an address, which differs between processes.
@@ -104,8 +147,8 @@ class PerKey(Operator):
 
     def called(self, method: str) -> str:
         """The name of the function."""
-        functions = {"update": self._update, "merge": self._merge, "emit": self._emit}
-        return f"{method} ({function_name(functions[method])})"
+        name = {"timers": "timer"}.get(method, method)
+        return f"{name} ({function_name(getattr(self, f'_{name}'))})"
 
     @property
     def whole_keys(self) -> bool:
@@ -180,17 +223,61 @@ class PerKey(Operator):
         return _table(self._emitted(keys, state), self._output, self.called("emit"))
 
     def emitted(self, keys: pa.Table, state: pa.Table) -> tuple[pa.Table, I64 | None]:
-        """The results of `emit`, without those that are None."""
+        """The results of `emit`, any number of rows per key."""
         if self._emit is None:
             return state, None
-        results = self._emitted(keys, state)
-        kept = np.array([i for i, one in enumerate(results) if one is not None], np.int64)
-        some = [one for one in results if one is not None]
-        return _table(some, self._output, self.called("emit")), kept
+        return self._rows(self._emitted(keys, state), "emit")
+
+    def expired(self, keys: pa.Table, state: pa.Table) -> tuple[pa.Table, I64 | None]:
+        """The results of `expired`, any number of rows per key."""
+        assert self._expired is not None
+        return self._rows(_each(self._expired, keys, state), "expired")
+
+    def timers(self, keys: pa.Table, state: pa.Table) -> pa.Array:
+        """The results of `timer`."""
+        assert self._timer is not None
+        return pa.array(map(_moment, _each(self._timer, keys, state)), _MOMENT)
+
+    @property
+    def has_timers(self) -> bool:
+        """Whether `timer` was given."""
+        return self._timer is not None
+
+    @property
+    def has_expired(self) -> bool:
+        """Whether `expired` was given."""
+        return self._expired is not None
 
     def _emitted(self, keys: pa.Table, state: pa.Table) -> list[Any]:
-        emit = (lambda key, old: old) if self._emit is None else self._emit
-        return [emit(key, old) for key, old in zip(_key_values(keys), _dicts(state), strict=True)]
+        assert self._emit is not None
+        return _each(self._emit, keys, state)
+
+    def _rows(self, results: list[Any], method: str) -> tuple[pa.Table, I64]:
+        """The rows of all results, and the number of the key of each."""
+        found = [[one] if isinstance(one, Mapping) else _several(one) for one in results]
+        counts = [len(rows) for rows in found]
+        table = _table([row for rows in found for row in rows], self._output, self.called(method))
+        return table, np.repeat(np.arange(len(found)), counts)
+
+
+def _each(function: Callable[[Any, Any], Any], keys: pa.Table, state: pa.Table) -> list[Any]:
+    """What a function returns for every key and its state."""
+    return [function(key, old) for key, old in zip(_key_values(keys), _dicts(state), strict=True)]
+
+
+def _several(result: Any) -> list[Any]:
+    """The rows of a result that is not a dict; what is none is left for a message."""
+    if result is None:
+        return []
+    if isinstance(result, Iterable) and not isinstance(result, str | bytes):
+        return list(result)
+    return [result]
+
+
+def _moment(moment: Any) -> Any:
+    """A moment as Arrow takes it: milliseconds become microseconds."""
+    whole = isinstance(moment, int | np.integer) and not isinstance(moment, bool)
+    return int(moment) * 1000 if whole else moment
 
 
 def _arrays(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
+from datetime import timedelta
 from functools import cached_property
 from typing import ClassVar
 
@@ -58,7 +59,12 @@ class Operator:
     only schemes that keep a key on one worker run it; that worker then sees all rows of the key.
     """
 
+    #: By which a checkpoint knows the operator; without one of its own, a class goes by its own name.
     name: ClassVar[str] = "operator"
+    #: How long the state of a key of a stream lives after its last rows, as "30 minutes".
+    ttl: str | timedelta | None = None
+    #: What `ttl` and `timers` go by: "processingTime" or "eventTime".
+    timeMode: str = "processingTime"
 
     def columns(self) -> Sequence[str] | None:
         """The input columns it reads, besides the key; None for all."""
@@ -117,8 +123,36 @@ class Operator:
         return state
 
     def emitted(self, keys: pa.Table, state: pa.Table) -> tuple[pa.Table, I64 | None]:
-        """What `emit` returns, and the numbers of the keys that it is for; None for all."""
+        """What is put out, and the number of the key of each row: a key may have several rows, or none.
+        By default what `emit` returns, and None for one row of every key."""
         return self.emit(keys, state), None
+
+    def timers(self, keys: pa.Table, state: pa.Table) -> pa.Array:
+        """When the state of each key ends, as timestamps; null for never.
+
+        In place of `ttl`, for other moments than some time after the last rows. It is asked after every
+        batch that touches a key.
+        """
+        raise NotImplementedError
+
+    def expired(self, keys: pa.Table, state: pa.Table) -> tuple[pa.Table, I64 | None]:
+        """What is put out when the states of keys end, in the form of `emitted`."""
+        raise NotImplementedError
+
+    @property
+    def has_timers(self) -> bool:
+        """Whether `timers` says when states end."""
+        return type(self).timers is not Operator.timers
+
+    @property
+    def has_expired(self) -> bool:
+        """Whether `expired` says what is put out then."""
+        return type(self).expired is not Operator.expired
+
+    @property
+    def ends(self) -> bool:
+        """Whether states end by themselves."""
+        return self.ttl is not None or self.has_timers
 
     @property
     def whole_keys(self) -> bool:
@@ -134,11 +168,26 @@ class Operator:
         """What a message calls one of its methods: "update", "merge" or "emit"."""
         return f"{type(self).__name__}.{method}"
 
+    @property
+    def identity(self) -> str:
+        """The name by which a checkpoint knows it: `name`, if the class has one of its own, or that of
+        the class. Its module may change."""
+        named = type(self).name
+        return type(self).__name__ if named == Operator.name else named
+
+    def parameters(self) -> str:
+        """What else must stay the same when a query restarts: the fields of a dataclass, or what
+        `repr` shows, or all attributes; but for its ttl."""
+        if is_dataclass(self):
+            given = {one.name: getattr(self, one.name) for one in fields(self) if one.repr}
+        elif type(self).__repr__ is not object.__repr__:
+            return repr(self)
+        else:
+            given = dict(sorted(vars(self).items()))
+        # The default repr of a function holds an address, which differs between processes.
+        shown = {name: getattr(one, "__qualname__", one) for name, one in given.items()}
+        return repr({name: one for name, one in shown.items() if name not in ("ttl", "timeMode")})
+
     def signature(self) -> str:
-        """What must stay the same when a query restarts from its checkpoint: the class and its
-        parameters."""
-        kind = f"{type(self).__module__}.{type(self).__qualname__}"
-        if type(self).__repr__ is not object.__repr__:
-            return f"{kind}: {self!r}"
-        # The default repr holds an address, which differs between processes.
-        return f"{kind}: {dict(sorted(vars(self).items()))!r}"
+        """Its identity and its parameters."""
+        return f"{self.identity}: {self.parameters()}"

@@ -49,6 +49,8 @@ class ServiceTime(Operator):
             raise InputError(
                 f"the service time must be a finite number of seconds, got {self.seconds}"
             )
+        if self.operator.ends:
+            raise InputError("a service time cannot be given to an operator with a ttl or timers")
 
     def columns(self) -> Sequence[str] | None:
         return self.operator.columns()
@@ -90,6 +92,10 @@ class ServiceTime(Operator):
     def mergeable(self) -> bool:
         return self.operator.mergeable
 
-    def signature(self) -> str:
+    @property
+    def identity(self) -> str:
         """That of the wrapped operator: the service time does not change the state."""
-        return self.operator.signature()
+        return self.operator.identity
+
+    def parameters(self) -> str:
+        return self.operator.parameters()

@@ -47,7 +47,6 @@ def start_checkpointed(
     keep: int = 10,
     lease_seconds: float = SECONDS,
     storage_options: Mapping[str, str] | None = None,
-    carries_over: Callable[[Mapping[str, Any]], bool] | None = None,
     closes_without_rows: bool = False,
 ) -> StreamingQuery:
     """Start a streaming query whose state, plans and progress are in a checkpoint.
@@ -60,7 +59,8 @@ def start_checkpointed(
         df: a streaming DataFrame.
         location: the checkpoint location, on any store that evenflow and Spark both reach.
         identity: what the state depends on; the same at every start.
-        program: what happens in a batch, made once the checkpoint is open.
+        program: what happens in a batch, made once the checkpoint is held. It refuses the checkpoint of
+            another computation (`evenflow.engine.resuming`).
         partitions: how many it is started with.
         every: how often a batch begins ("5 seconds"); None for as soon as the last one is done.
         available_now: process what is there, and end.
@@ -69,8 +69,6 @@ def start_checkpointed(
         keep: how many old versions of the state to keep.
         lease_seconds: how long it must not be heard of for another driver to take over.
         storage_options: for the store of the checkpoint, as in `storage_for`.
-        carries_over: whether it can go on with the state of an older version of itself, given what
-            the checkpoint says of that; None if it never can.
         closes_without_rows: whether a last batch without rows is run when all available rows are
             processed, to close what event time has passed.
     """
@@ -88,17 +86,10 @@ def start_checkpointed(
         lease_seconds, holder=partial(new_holder, companion=_jvm_of(df.sparkSession))
     )
     try:
-        differences = checkpoint.differences(identity)
-        if differences and carries_over is not None and carries_over(checkpoint.identity):
-            checkpoint.carry_over(identity)
-        elif differences:
-            raise InputError(
-                f"the checkpoint {checkpoint.location} was made by another computation "
-                f"({'; '.join(differences)}); start this one with a checkpoint location of its own"
-            )
+        made = program(checkpoint)
         progress = ProgressLog(storage.under(PROGRESS))
         progress.drop_unfinished()
-        loop = Loop(program(checkpoint), checkpoint, on_batch, keep, progress)
+        loop = Loop(made, checkpoint, on_batch, keep, progress)
         started: list[SparkStreamingQuery] = []
         gate = None if is_connect(df) else BatchGate()
         each = stoppable(loop, gate, lambda: started[0] if started else None)

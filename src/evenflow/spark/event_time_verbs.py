@@ -7,6 +7,9 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, cast
 
 from evenflow.engine.distinct_rows import DistinctRows
+from evenflow.engine.expiring_states import ExpiringStates
+from evenflow.engine.keyed_states import KeyedStates
+from evenflow.engine.processors import EVENT_TIME, PROCESSING_TIME
 from evenflow.engine.session_states import SessionStates
 from evenflow.engine.windowed_states import WindowedStates
 from evenflow.engine.work import Work
@@ -14,11 +17,12 @@ from evenflow.model import InputError
 from evenflow.model.durations import microseconds
 from evenflow.operators import Operator, Window
 from evenflow.operators.deduplication import Deduplication
+from evenflow.operators.expiring import Expiring
 from evenflow.operators.sessions import Session
 from evenflow.spark.columns import arrow_schema, check_columns, with_column
 from evenflow.spark.event_time import Watermark, delay_of, no_watermark, own_watermark
 from evenflow.spark.session_windows import START, with_own_gap
-from evenflow.spark.stream_writer import UPDATE
+from evenflow.spark.stream_writer import APPEND, UPDATE
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -196,6 +200,37 @@ def windowed_states(
         column = watermark.column
     delay = delay_of(df, watermark, column, "sessionWindow")
     return SessionStates(operator, replace(windows, delay=delay))
+
+
+def expiring_states(
+    df: DataFrame, operator: Operator, watermark: Watermark | None, mode: str | None
+) -> Work:
+    """An operator whose states end by themselves.
+
+    Parameters:
+        df: with the keys. A batch DataFrame ends before any state does.
+        operator: with a `ttl` or timers.
+        watermark: as `withWatermark` was given it.
+        mode: the output mode of a stream; None for the usual one.
+    """
+    who = type(operator).__name__
+    time_mode = str(operator.timeMode).lower()
+    if time_mode not in (PROCESSING_TIME, EVENT_TIME):
+        raise InputError(
+            f'{who}: timeMode is "processingTime" or "eventTime", got {operator.timeMode!r}'
+        )
+    if not df.isStreaming:
+        Expiring(operator)  # checked
+        return KeyedStates(operator)
+    if time_mode == PROCESSING_TIME:
+        return ExpiringStates(Expiring(operator), append=mode == APPEND)
+    mark = own_watermark(df, watermark)
+    if mark is None:
+        raise InputError(
+            f"{who} goes by event time, which needs a watermark: add "
+            '.withWatermark("…", "10 minutes") with the event time and how late rows may come'
+        )
+    return ExpiringStates(Expiring(operator, mark.column), time_mode, mark.delay, mode == APPEND)
 
 
 def _in_windows(keyed: Keyed, df: DataFrame, windows: Window | Session) -> Keyed:

@@ -14,6 +14,7 @@ import pyarrow as pa
 from evenflow.engine.job import Job, check_fit
 from evenflow.engine.plans import first_plan
 from evenflow.engine.program import KeyedProgram, Stages
+from evenflow.engine.resuming import resumed
 from evenflow.engine.work import Work
 from evenflow.grouping.protocol import GroupingScheme
 from evenflow.model import InputError, Plan
@@ -33,7 +34,8 @@ from evenflow.spark.preflight import preflight, try_store
 from evenflow.spark.query import StreamingQuery
 from evenflow.spark.sinks import Target
 from evenflow.spark.sinks.finding import is_temporary, sink_of
-from evenflow.spark.stream_writer import StreamSettings
+from evenflow.spark.stateful.ticks import start_with_all_available, with_ticks
+from evenflow.spark.stream_writer import OnBatch, StreamSettings
 from evenflow.state.checkpoint import Checkpoint
 from evenflow.state.leftovers import drop_uncommitted
 
@@ -144,6 +146,9 @@ def start_query(
         first: rows that the first batch has besides its own.
     """
     check_output(job.output_schema().names, settings.format, settings.name)
+    ticking = with_ticks(df) if job.work.in_processing_time else df
+    waits = ticking is not df and settings.available_now
+    df = ticking
     target = Target(
         format="",
         schema=spark_schema(job.output_schema()),
@@ -168,6 +173,7 @@ def start_query(
     sink = sink_of(settings.format, target)
 
     def program(checkpoint: Checkpoint) -> KeyedProgram:
+        today = resumed(job, checkpoint)
         storage = checkpoint.storage
         places = [sink, *([] if letters is None else [letters.sink])]
         check_apart(checkpoint.location, places)
@@ -180,10 +186,10 @@ def start_query(
         drop_uncommitted(checkpoint, *staging)
         if letters is not None:
             discard_uncommitted(letters, checkpoint)
-        return KeyedProgram(job, sink, OnSpark(first), settings.name, letters)
+        return KeyedProgram(today, sink, OnSpark(first), settings.name, letters)
 
     served = _served_metrics(df, location, settings)
-    start = partial(
+    checkpointed = partial(
         start_checkpointed,
         df,
         location,
@@ -196,13 +202,17 @@ def start_query(
         keep=keep,
         lease_seconds=settings.lease_seconds,
         storage_options=settings.storage_options,
-        carries_over=job.carries_over,
         closes_without_rows=job.work.closes_without_rows,
     )
+
+    def start(on_batch: OnBatch | None) -> StreamingQuery:
+        starting = partial(checkpointed, on_batch=on_batch)
+        return start_with_all_available(df.sparkSession, starting) if waits else starting()
+
     if served is None:
-        return start(on_batch=settings.on_batch)
+        return start(settings.on_batch)
     try:
-        query = start(on_batch=served.beside(settings.on_batch))
+        query = start(served.beside(settings.on_batch))
     except BaseException:
         served.close()
         raise

@@ -28,7 +28,7 @@ from evenflow.spark.columns import (
     with_keys,
 )
 from evenflow.spark.event_time import Watermark
-from evenflow.spark.event_time_verbs import EventTimeVerbs, windowed_states
+from evenflow.spark.event_time_verbs import EventTimeVerbs, expiring_states, windowed_states
 from evenflow.spark.groups import GroupedFunctions, whole_keys_scheme
 from evenflow.spark.interval_join import interval_join
 from evenflow.spark.jobs import batch_frame, batch_plan, build_job, default_partitions, start_query
@@ -335,12 +335,20 @@ class Keyed(EventTimeVerbs, GroupedFunctions, StatefulMethods):
         Parameters:
             mode: the output mode of a stream; None for the usual one of the work.
         """
+        if operator.ends and (self.windows is not None or self.log is not None):
+            raise InputError(
+                f"{type(operator).__name__} has a ttl or timers, and window(…), sessionWindow(…) and "
+                "inOrder(…) have none: windows end by themselves, and messages may wait for others; "
+                "leave one of the two out"
+            )
         if self.windows is not None:
             return windowed_states(self.df, operator, self.windows, self.watermark, mode)
+        if operator.ends:
+            return expiring_states(self.df, operator, self.watermark, mode)
         if mode == APPEND:
             raise InputError(
                 'outputMode "append" writes a row once it can no longer change, which without windows '
-                'is never; use "update", or group by window(…)'
+                'is never; use "update", group by window(…), or give the operator a ttl'
             )
         if self.log is not None:
             return OrderedStates(operator, self.log)

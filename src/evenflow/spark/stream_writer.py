@@ -148,7 +148,8 @@ class StreamWriter:
 
         Parameters:
             outputMode: "update" (the default): the row of every key, or key and window, that the batch
-                touched; "append": with windows, every row once, when its window is over. Sessions have
+                touched; "append": with windows, every row once, when its window is over; with a ttl or
+                timers of an operator, the rows of a key when it ends. Sessions have
                 "append" alone, which is their default. The rows of `dropDuplicates` and the pairs of
                 `intervalJoin` are the same in both.
         """

@@ -46,6 +46,7 @@ from evenflow.storage import Storage, storage_at, together
 FOLDER = "evenflow"  #: of the checkpoint location, beside Spark's own
 IDENTITY = "identity.json"
 _QUERY = "query"
+SCHEMA = "schema"  #: of an identity: what it says of the state's types, for machines
 
 
 class Checkpoint:
@@ -122,7 +123,7 @@ class Checkpoint:
         wanted = {"format": FORMAT, **identity}
         return [
             f"{name}: {_shown(self.identity, name)} in the checkpoint, {_shown(wanted, name)} now"
-            for name in sorted({*self.identity, *wanted} - {_QUERY})
+            for name in sorted({*self.identity, *wanted} - {_QUERY, SCHEMA})
             if _shown(self.identity, name) != _shown(wanted, name)
         ]
 

@@ -60,6 +60,9 @@ def obstacle(old: pa.Schema, new: pa.Schema, dropped: Container[str] = ()) -> st
 def _obstacle(old: pa.DataType, new: pa.DataType, what: str) -> str | None:
     if old == new or str(new) in _WIDER.get(str(old), ()):
         return None
+    both = types.is_decimal128(old) and types.is_decimal128(new)
+    if both and old.scale == new.scale and old.precision < new.precision:
+        return None
     if types.is_struct(old) and types.is_struct(new):
         names = {field.name for field in new}
         for field in old:

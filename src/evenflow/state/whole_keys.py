@@ -42,7 +42,7 @@ def rows_of_fingerprints(
         segments: those of one manifest.
         owners: epoch → function from fingerprints to owners.
         fingerprints: of the keys, each once.
-        schema: the state columns of today; as they were written if not given.
+        schema: the state columns of today; those of the newest rows if not given.
     """
     found = _found(storage, segments, owners, fingerprints, schema)
     return None if found is None else found.drop_columns([_NUMBER])
@@ -54,6 +54,7 @@ def rows_of_keys(
     owners: Mapping[int, OwnerFunction],
     fingerprints: U64,
     keys: pa.Table,
+    schema: pa.Schema | None = None,
 ) -> tuple[I64, pa.Table] | None:
     """All that is stored of some keys: (numbers of the keys, rows); None if there is nothing.
 
@@ -66,8 +67,9 @@ def rows_of_keys(
         owners: epoch → function from fingerprints to owners.
         fingerprints: of the keys.
         keys: the key columns, fewer than the stored rows have: the first of theirs.
+        schema: the state columns of today; those of the newest rows if not given.
     """
-    found = _found(storage, segments, owners, fingerprints)
+    found = _found(storage, segments, owners, fingerprints, schema)
     if found is None:
         return None
     number = found.column(_NUMBER).to_numpy()
@@ -98,5 +100,6 @@ def _found(
 
     likely = StateReader(storage, segments, owners).likely(fingerprints)
     parts = together(storage, [partial(part, segment, mine) for segment, mine in likely])
+    parts = [evolved(one, parts[0].schema) for one in parts]  # the newest comes first
     table = newest(pa.concat_tables(parts)) if parts else None
     return table if table is not None and table.num_rows else None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from evenflow.engine.job import Job
@@ -22,7 +21,6 @@ from evenflow.spark.stateful.frames import FrameSettings
 from evenflow.spark.stateful.group_state import GroupStateFunction
 from evenflow.spark.stateful.initial import as_rows, initial_rows, with_initial
 from evenflow.spark.stateful.processor import declare
-from evenflow.spark.stateful.ticks import start_with_all_available, with_ticks
 from evenflow.spark.stateful.values import struct_type
 
 if TYPE_CHECKING:
@@ -244,11 +242,7 @@ class StatefulMethods(ABC):
             return spark_schema(job.output_schema())
 
         def start(settings: StreamSettings) -> StreamingQuery:
-            ticking = with_ticks(df) if asked.mode == PROCESSING_TIME else df
             first = None if initial is None else initial_rows(df, initial)
-            starting = partial(start_query, ticking, job, settings, first)
-            if ticking is df or not settings.available_now:
-                return starting()
-            return start_with_all_available(df.sparkSession, starting)
+            return start_query(df, job, settings, first)
 
         return cast("BalancedDataFrame", BalancedStream(schema, start))
