@@ -1,6 +1,7 @@
 """Partitions that follow the order of keys."""
 
 import itertools
+from collections import Counter
 
 import numpy as np
 import pyarrow as pa
@@ -8,11 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evenflow.engine.job import Job
-from evenflow.engine.key_list import MOST, KeyList, even_stretches
+from evenflow.engine.key_list import even_stretches, in_order
 from evenflow.engine.placed import Placed
 from evenflow.engine.plans import first_plan
-from evenflow.engine.survey import Survey, hot_keys, listed_keys, plan_for
+from evenflow.engine.survey import plan_for
 from evenflow.kernels.fingerprints import fingerprint
+from evenflow.model import KeyCounts
 from evenflow.model.owners import Owners
 
 ROWS = pa.schema([("k", pa.string())])
@@ -37,15 +39,13 @@ def test_no_stretch_could_cost_less(costs, n):
     assert abs(fullest(ends[:-1]) - best) < 1e-6
 
 
-def planned(keys, partitions, sources=2):
+def planned(keys, partitions):
     job = Job(("k",), ROWS, Placed("applyInPandas", in_key_order=True), None, partitions)
-    survey = Survey(("k",), lists=True)
-    answers = []
-    for source in range(sources):
-        part = pa.record_batch([pa.array(keys[source::sources], pa.string())], schema=ROWS)
-        answers += survey(source, iter([part] if part.num_rows else []))
-    found = pa.Table.from_batches(answers)
-    return plan_for(job, first_plan(job), hot_keys(found), listed_keys(found))
+    counts = Counter(keys)
+    distinct = pa.table({"k": pa.array(list(counts), pa.string())})
+    prints = fingerprint(distinct.column("k").combine_chunks()).tolist()
+    hot = KeyCounts(dict(zip(prints, counts.values(), strict=True)), len(keys))
+    return plan_for(job, first_plan(job), hot, in_order(distinct))
 
 
 def test_few_even_keys_are_placed_in_their_order():
@@ -63,10 +63,3 @@ def test_a_hot_key_is_not_paid_for_order():
     plan = planned(keys, 4)
     prints = fingerprint(pa.array(keys, pa.string()))
     assert np.bincount(Owners.of(plan)(prints), minlength=4).max() <= 62
-
-
-def test_many_keys_are_not_listed():
-    rows = pa.table({"k": pa.array(range(MOST + 1))})
-    assert KeyList().with_keys(rows) is None
-    assert KeyList.together([b"", None]) is None
-    assert KeyList.together([b""]) is None

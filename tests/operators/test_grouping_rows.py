@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evenflow.kernels.fingerprints import fingerprint
-from evenflow.operators.grouping_rows import group_rows
+from evenflow.operators.grouping_rows import group_rows, key_order
 from evenflow.operators.local import rows_by_key
 
 NANS = {
@@ -61,3 +61,8 @@ def test_rows_are_one_key_if_and_only_if_spark_says_so(bits):
         name = ("nan" if np.isnan(value) else float(value)) if known else None
         expected.append(seen.setdefault(name, len(seen)))
     assert group_rows([column])[0].tolist() == expected
+
+
+def test_null_comes_first_in_the_order_of_keys_of_structs_too():
+    pairs = pa.array([{"a": 1}, None, {"a": None}, {"a": 0}], pa.struct([("a", pa.int32())]))
+    assert key_order([pairs]).tolist() == [1, 2, 3, 0]

@@ -5,10 +5,10 @@ import pyarrow as pa
 import pytest
 
 from evenflow.engine.layout import FINGERPRINT, PARTITION
-from evenflow.engine.routing import Route, Router
+from evenflow.engine.routing import Route, Router, fingerprints_of
 from evenflow.grouping import make
-from evenflow.model import KeyCounts
-from evenflow.spark.native_routing import can_route, routed_by_owner
+from evenflow.model import KeyCounts, RoutingTable
+from evenflow.spark.native_routing import can_route, routed_by_owner, shuffled_by_owner
 
 pytestmark = pytest.mark.spark
 
@@ -57,6 +57,35 @@ def test_the_same_fingerprints_and_workers_as_the_kernels(spark, key, workers, s
     for name in (PARTITION, FINGERPRINT):
         assert answer.column(name).to_pylist() == expected.column(name).to_pylist()
     assert answer.select(table.column_names).to_pylist() == table.to_pylist()
+
+
+@pytest.mark.parametrize("listed", [1, 3, 500])
+def test_the_same_owners_as_the_kernel_under_a_routing_table(spark, listed):
+    from pyspark.sql import functions as F
+
+    table = awkward()
+    df = spark.createDataFrame(table).select("text", "long")
+    (batch,) = table.select(["text", "long"]).combine_chunks().to_batches()
+    prints = np.unique(fingerprints_of(batch, ("long", "text")))
+    entries = {int(one): i % 5 for i, one in enumerate(prints[:listed])}
+    assert len(entries) == min(listed, len(prints))
+    key = ("long", "text")
+    route = Route(make("table"), 5, 3, key, KeyCounts(), table=RoutingTable(entries))
+    assert route.by_owner
+    assert not route.by_hash
+    answer = routed_by_owner(df, key, 5, 3, route.entries).toArrow()
+    expected = Router(route, 0).routed(batch)
+    assert answer.column(PARTITION).to_pylist() == expected.column(PARTITION).to_pylist()
+    placed = shuffled_by_owner(df, key, 5, 3, False, route.entries)
+    there = placed.select(F.spark_partition_id().alias("at"), "*").toArrow().to_pylist()
+    owner = dict(
+        zip(
+            zip(*(batch.column(name).to_pylist() for name in key), strict=True),
+            expected.column(PARTITION).to_pylist(),
+            strict=True,
+        )
+    )
+    assert all(row["at"] == owner[row["long"], row["text"]] for row in there)
 
 
 def test_keys_of_other_types_are_left_to_the_kernels(spark):

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -12,49 +9,15 @@ import pyarrow as pa
 from evenflow.engine.routing import fingerprints_of
 from evenflow.model import KeyCounts, Plan, RoutingTable
 from evenflow.model.owners import Owners
-from evenflow.operators.grouping_rows import group_rows, key_order
+from evenflow.operators.grouping_rows import key_order
 
-MOST = 1024
+MOST = 1024  #: keys are few
 _TOLERATED = 1.08  # by how much the fullest partition may grow for the sake of order
 
 
-@dataclass(frozen=True, eq=False)
-class KeyList:
-    """The distinct keys of some rows.
-
-    Parameters:
-        keys: one row per key; None before the first.
-    """
-
-    keys: pa.Table | None = None
-
-    def with_keys(self, rows: pa.Table) -> KeyList | None:
-        """These keys and those of more rows; None if they are too many."""
-        both = rows if self.keys is None else pa.concat_tables([self.keys, rows])
-        _, first = group_rows(both.columns)
-        return None if len(first) > MOST else KeyList(both.take(pa.array(first)))
-
-    def to_bytes(self) -> bytes:
-        """As Arrow's stream; empty if there are none."""
-        if self.keys is None:
-            return b""
-        content = pa.BufferOutputStream()
-        with pa.ipc.new_stream(content, self.keys.schema) as writer:
-            writer.write_table(self.keys)
-        return bytes(content.getvalue())
-
-    @classmethod
-    def together(cls, lists: Sequence[bytes | None]) -> pa.Table | None:
-        """The keys of all lists, in Spark's order; None if there are none, or too many."""
-        found: KeyList | None = cls()
-        for content in lists:
-            if content is None or found is None:
-                return None
-            if content:
-                found = found.with_keys(pa.ipc.open_stream(content).read_all())
-        if found is None or found.keys is None:
-            return None
-        return found.keys.take(pa.array(key_order(found.keys.columns)))
+def in_order(keys: pa.Table) -> pa.Table:
+    """The keys as Spark sorts them."""
+    return keys.take(pa.array(key_order(keys.columns)))
 
 
 def in_key_order(plan: Plan, planned: Plan, hot: KeyCounts, keys: pa.Table, limit: int) -> Plan:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -67,10 +67,20 @@ class Route:
     @property
     def by_hash(self) -> bool:
         """Whether every key goes to its owner by hash alone, so that no row need visit Python."""
+        return self.by_owner and not self.entries
+
+    @property
+    def entries(self) -> Mapping[int, int]:
+        """The owners of keys that do not go by hash, where the scheme has a routing table."""
+        return self.table.entries if isinstance(self.scheme, TableRouting) else {}
+
+    @property
+    def by_owner(self) -> bool:
+        """Whether every key goes to its owner, by hash or by the routing table."""
         if self.split:
             return False
         if isinstance(self.scheme, TableRouting):
-            return not (self.table.entries or self.buckets)
+            return not self.buckets
         return self.scheme.name == "key"
 
     def __call__(self, source: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from evenflow.engine.job import Job
-from evenflow.engine.key_list import KeyList, in_key_order
+from evenflow.engine.key_list import in_key_order
 from evenflow.engine.routing import fingerprints_of
 from evenflow.grouping.table import TableRouting
 from evenflow.model import KeyCounts, Plan
@@ -19,10 +19,7 @@ from evenflow.planning.choosing import choose
 from evenflow.planning.controller import Replanning
 from evenflow.planning.protocol import Constraints, Statistics
 
-SURVEYED = pa.schema(
-    [("key", pa.int64()), ("rows", pa.int64()), ("total", pa.bool_()), ("listed", pa.binary())]
-)
-
+SURVEYED = pa.schema([("key", pa.int64()), ("rows", pa.int64()), ("total", pa.bool_())])
 
 _COUNTERS = 4096
 _REMEMBERED = 1024
@@ -35,12 +32,10 @@ class Survey:
     Parameters:
         key: the key columns.
         capacity: how many keys are counted.
-        lists: whether the keys themselves are wanted, if they are few.
     """
 
     key: tuple[str, ...]
     capacity: int = _COUNTERS
-    lists: bool = False
 
     def __call__(self, source: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from evenflow.sketches.space_saving import SpaceSaving
@@ -48,12 +43,9 @@ class Survey:
         sketch = SpaceSaving(self.capacity)
         state = sketch.start()
         rows = 0
-        distinct = KeyList() if self.lists else None
         for batch in batches:
             sketch.update(state, fingerprints_of(batch, self.key))
             rows += batch.num_rows
-            if distinct is not None and batch.num_rows:
-                distinct = distinct.with_keys(pa.Table.from_batches([batch]).select(list(self.key)))
         hot = sketch.hot(state, 0.0) if rows else None
         keys = np.zeros(0, np.uint64) if hot is None else hot.keys
         lower = np.zeros(0, np.int64) if hot is None else hot.lower
@@ -61,7 +53,6 @@ class Survey:
             pa.array(np.append(keys, np.uint64(0)).view(np.int64)),
             pa.array(np.append(lower, rows)),
             pa.array(np.arange(len(keys) + 1) == len(keys)),
-            pa.array([None] * len(keys) + [None if distinct is None else distinct.to_bytes()]),
         ]
         yield pa.record_batch(columns, schema=SURVEYED)
 
@@ -78,13 +69,6 @@ def hot_keys(surveyed: pa.Table) -> KeyCounts:
     return KeyCounts(
         {int(fingerprints[i]): int(counts[i]) for i in top if counts[i]}, int(rows[total].sum())
     )
-
-
-def listed_keys(surveyed: pa.Table) -> pa.Table | None:
-    """All keys, in Spark's order of them; None if they are too many."""
-    total = surveyed.column("total").to_numpy(zero_copy_only=False)
-    lists = surveyed.column("listed").filter(pa.array(total)).to_pylist()
-    return KeyList.together(lists)
 
 
 def plan_for(job: Job, plan: Plan, hot: KeyCounts, listed: pa.Table | None = None) -> Plan:

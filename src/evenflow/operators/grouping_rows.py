@@ -72,14 +72,15 @@ def key_order(columns: Sequence[pa.Array | pa.ChunkedArray]) -> I64:
 
 
 def _flattened(column: pa.Array | pa.ChunkedArray) -> list[pa.Array]:
-    """A column as flat ones: the fields of a struct, and whether the struct itself is null."""
+    """A column as flat ones: the fields of a struct, after whether there is a struct at all; sorted by
+    them, null comes first."""
     array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     if isinstance(array, pa.ChunkedArray):  # too large to be one array
         array = pa.concat_arrays(array.chunks)
     if not pa.types.is_struct(array.type):
         return [array]
     fields = [part for child in array.flatten() for part in _flattened(child)]
-    return [array.is_null(), *fields] if array.null_count else fields
+    return [array.is_valid(), *fields] if array.null_count else fields
 
 
 def _codes(array: pa.Array) -> tuple[I64, int]:

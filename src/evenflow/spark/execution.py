@@ -209,13 +209,16 @@ def shuffled(
     """The rows, each in its partition.
 
     Where a key has one owner, by its hash, Spark's own expressions know it, and no row visits Python.
+    Those of a batch DataFrame know the routing table, too; a stream may have another in each batch.
     """
     key = [neutral(names.index(name)) for name in route.key]
-    native = route.by_hash and can_route([rows.schema[name].dataType for name in key])
+    native = route.by_hash or (route.by_owner and not fingerprints)
+    native = native and can_route([rows.schema[name].dataType for name in key])
+    owners = (rows, key, route.partitions, route.seed)
     if native and loads is None:
-        return shuffled_by_owner(rows, key, route.partitions, route.seed, fingerprints)
+        return shuffled_by_owner(*owners, fingerprints, route.entries)
     if native:
-        routed = routed_by_owner(rows, key, route.partitions, route.seed)
+        routed = routed_by_owner(*owners, route.entries)
     else:
         routed = rows.mapInArrow(InPartition(route, names), _routed_schema(rows))
     if loads is not None:

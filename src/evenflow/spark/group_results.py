@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from evenflow.model import InputError
 from evenflow.spark.conversion import Conversion
+from evenflow.spark.group_slices import UNFIT
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -153,16 +154,19 @@ class PandasResults:
             yield from self._converted(run, failed)
 
     def _converted(self, run: list[_Held], failed: Failed) -> Iterator[pa.RecordBatch]:
+        unexplained = None
         if len(run) > 1 and run[0].arrays is not None:
+            arrays = [one.arrays for one in run if one.arrays is not None]
+            columns = [_joined(parts) for parts in zip(*arrays, strict=True)]
             try:
-                arrays = [one.arrays for one in run if one.arrays is not None]
-                columns = [_joined(parts) for parts in zip(*arrays, strict=True)]
                 yield self._conversion.from_series(columns, self._schema)
                 return
             except MemoryError:
                 raise
-            except Exception:  # by one of them, or only because a type has to be guessed
+            except (TypeError, *UNFIT):  # by one of them, or only because a type has to be guessed
                 pass
+            except Exception as error:  # by one of them, or else by a mistake of ours
+                unexplained = error
         for one in run:
             try:
                 batch = self._conversion.from_frame(one.frame, self._schema)
@@ -171,6 +175,8 @@ class PandasResults:
             except Exception as error:
                 raise failed(one.group, error) from None
             yield batch
+        if unexplained is not None:
+            raise unexplained
 
     def _order_of(self, names: tuple[Any, ...]) -> list[int]:
         """Where the columns of the schema are; empty if each frame has to be looked at alone."""

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+UNFIT = (ValueError, OverflowError, NotImplementedError, pa.ArrowException)
+"""What Arrow, pandas and PySpark raise for a value that has no counterpart. Others are mistakes."""
+
+
 class ArrowSlices:
     """The rows of each group as an Arrow table.
 
@@ -110,7 +114,7 @@ class PandasSlices:
             table = table.filter(pa.array(np.repeat(mine, sizes)))
         try:
             self._frames[pattern] = self._frame(table) if not pattern >> 62 else None
-        except Exception:
+        except UNFIT:
             # A value that pandas cannot hold: the group that has it is found when its turn comes.
             self._frames[pattern] = None
 

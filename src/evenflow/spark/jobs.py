@@ -109,10 +109,11 @@ def shuffle_partitions(df: DataFrame) -> int:
 def batch_plan(df: DataFrame, job: Job) -> Plan:
     """How the rows of a batch DataFrame are spread, and why.
 
-    Under the schemes "auto" and "table", a Spark job reads the key columns once.
+    Under the schemes "auto" and "table", a Spark job reads the key columns once, unless there is but
+    one partition.
     """
     plan = first_plan(job)
-    if job.scheme is not None and job.scheme.name != "table":
+    if plan.partitions == 1 or (job.scheme is not None and job.scheme.name != "table"):
         return plan
     from evenflow.spark.surveying import survey_plan
 

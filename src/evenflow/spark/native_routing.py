@@ -1,13 +1,14 @@
 """Key grouping without Python: fingerprints and owners as Spark's own expressions.
 
-Where a key always goes to its owner, nothing has to be learnt on the way, and the rows need not visit
-a Python process to be routed. The expressions give the very numbers of `kernels.fingerprints` and of
-`model.owners`; tests compare them.
+Where a key always goes to its owner, by hash or by a routing table, nothing has to be learnt on the
+way, and the rows need not visit a Python process to be routed. The expressions give the very numbers of
+`kernels.fingerprints` and of `model.owners`; tests compare them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from evenflow.engine.layout import FINGERPRINT, PARTITION
@@ -31,23 +32,39 @@ def can_route(types: Sequence[DataType]) -> bool:
     return all(one.simpleString() in (*_BYTES, *_WHOLE) for one in types)
 
 
-def routed_by_owner(rows: DataFrame, key: Sequence[str], workers: int, seed: int) -> DataFrame:
+NO_TABLE: Mapping[int, int] = MappingProxyType({})
+
+
+def routed_by_owner(
+    rows: DataFrame,
+    key: Sequence[str],
+    workers: int,
+    seed: int,
+    table: Mapping[int, int] = NO_TABLE,
+) -> DataFrame:
     """The rows, with the owner and the fingerprint of their keys before their columns.
 
-    Guarantee: the same numbers as `Route` gives with the scheme `key`.
+    Guarantee: the same numbers as `Route` gives with the scheme `key`, or `table` and its entries.
 
     Parameters:
         rows: any DataFrame.
         key: its key columns, for whose types `can_route`.
         workers: how many owners there are.
         seed: of the hash function.
+        table: fingerprint → owner, of keys that do not go by hash.
     """
     rows = _with_fingerprint(rows, key)
-    return rows.select(owner_column(rows[FINGERPRINT], workers, seed).alias(PARTITION), "*")
+    owner = owner_column(rows[FINGERPRINT], workers, seed, table)
+    return rows.select(owner.alias(PARTITION), "*")
 
 
 def shuffled_by_owner(
-    rows: DataFrame, key: Sequence[str], workers: int, seed: int, fingerprints: bool
+    rows: DataFrame,
+    key: Sequence[str],
+    workers: int,
+    seed: int,
+    fingerprints: bool,
+    table: Mapping[int, int] = NO_TABLE,
 ) -> DataFrame:
     """The rows, each with its owner, and with the fingerprints before their columns where asked for.
 
@@ -58,16 +75,36 @@ def shuffled_by_owner(
         fingerprint = rows[FINGERPRINT]
     else:
         fingerprint = _fingerprint(rows, key)
-    return rows.repartitionById(workers, owner_column(fingerprint, workers, seed))
+    return rows.repartitionById(workers, owner_column(fingerprint, workers, seed, table))
 
 
-def owner_column(fingerprint: Column, n: int, seed: int) -> Column:
-    """The owner of a key, 0 … n − 1: `model.owners.owner_of` of its fingerprint."""
+def owner_column(
+    fingerprint: Column, n: int, seed: int, table: Mapping[int, int] = NO_TABLE
+) -> Column:
+    """The owner of a key, 0 … n − 1: `model.owners.owner_of` of its fingerprint, unless the table has
+    another."""
     from pyspark.sql import functions as F
 
     upper = F.shiftrightunsigned(F.xxhash64(_long(_signed(seed)), fingerprint), 32)
     # 32 bits times at most 31: ANSI mode has no overflow to complain of.
-    return F.shiftright(upper * _long(n), 32).cast("int")
+    home = F.shiftright(upper * _long(n), 32).cast("int")
+    if not table:
+        return home
+    maps = _maps(table)
+    slot = fingerprint.bitwiseAND(_long(len(maps) - 1)).cast("int")
+    # One text is parsed much faster than thousands of literals are sent one by one.
+    entries = F.get(F.expr(f"array({', '.join(maps)})"), slot)
+    return F.coalesce(F.try_element_at(entries, fingerprint), home)
+
+
+def _maps(table: Mapping[int, int]) -> list[str]:
+    """A routing table as maps, a few entries in each, by the last bits of the fingerprints: Spark
+    looks into a map one entry after the other."""
+    parts: list[list[str]] = [[] for _ in range(1 << max(0, len(table).bit_length() - 3))]
+    for one, owner in table.items():
+        parts[one & (len(parts) - 1)].append(f"{_signed(one)}L, {owner}")
+    filler = next(part for part in parts if part)[:1]  # an empty map would be one of nothing
+    return [f"map({', '.join(part or filler)})" for part in parts]
 
 
 def owner_sql(fingerprint: str, n: int, seed: int) -> str:
