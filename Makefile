@@ -79,6 +79,7 @@ test-spark: java ## the Spark suite on another version: make test-spark SPARK=4.
 		echo "Setting up $$venv with pyspark $$version, about 450 MB; it takes all else from $(VENV)."; \
 		$(BIN)/python -m venv $$venv; \
 		echo "import site; site.addsitedir('$$($(BIN)/python $(SITE))')" > $$($$venv/bin/python $(SITE))/locked.pth; \
+		ln -sf ../../$(BIN)/tpchgen-cli $$venv/bin/; \
 		$$venv/bin/python -m pip install --disable-pip-version-check pyspark==$$version; \
 		touch $$venv/.ready; \
 	fi; \

@@ -10,7 +10,7 @@ import pytest
 
 from evenflow.spark.conversion import Conversion
 from evenflow.spark.group_results import PandasResults
-from evenflow.spark.group_slices import PandasSlices
+from evenflow.spark.group_slices import PandasKeys, PandasSlices
 
 TABLE = pa.table({"n": [1, 2, 3, 4]})
 BOUNDS = np.array([0, 2, 4])
@@ -85,3 +85,43 @@ def test_results_that_cannot_be_converted_together_are_converted_alone():
 def test_what_fails_together_and_never_alone_is_a_mistake_and_not_hidden():
     with pytest.raises(AttributeError, match="gone"):
         taken(AttributeError("gone"), [[1], [2, 3]])
+
+
+NESTED = {
+    "list": pa.array([[1, 2], [None], None, [3]], pa.list_(pa.int32())),
+    "large": pa.array([[[True]], [[None]], None, [[]]], pa.large_list(pa.list_(pa.bool_()))),
+    "map": pa.array([[("a", 1)], [("b", None)], None, []], pa.map_(pa.string(), pa.int64())),
+    "struct": pa.array(
+        [{"a": 1, "b": True}, {"a": None, "b": False}, None, {"a": 4, "b": None}],
+        pa.struct([("a", pa.int32()), ("b", pa.bool_())]),
+    ),
+    "whole": pa.array([1, None, 3, 4]),
+    "word": pa.array(["a", None, "c", ""]),
+}
+
+
+class Alone(Conversion):
+    """As pyarrow does by itself, and PySpark 4.1 with it."""
+
+    def to_series(self, table):
+        return [
+            c.to_pandas().rename(n) for n, c in zip(table.column_names, table.columns, strict=True)
+        ]
+
+
+def told(value):
+    return repr((type(value), getattr(value, "dtype", None), value))
+
+
+@pytest.mark.parametrize("name", NESTED)
+@pytest.mark.parametrize("slots", [[0, 1, 2, 3], [3, 0, 0, 2], [1, 3]])
+def test_types_are_those_of_the_group_alone_at_any_depth(name, slots):
+    table = pa.table({"n": NESTED[name]}).take(pa.array(slots))
+    conversion = Alone("UTC")
+    together = PandasSlices(table, np.arange(len(slots) + 1), conversion)
+    keys = PandasKeys(table, conversion)
+    for i in range(len(slots)):
+        alone = conversion.to_series(table.take(pa.array([i])))[0]
+        assert together[i]["n"].dtype == alone.dtype
+        assert told(together[i]["n"].iloc[0]) == told(alone.iloc[0])
+        assert told(keys[i][0]) == told(alone.array[0])

@@ -175,6 +175,22 @@ def test_values_are_coerced_as_pyspark_coerces_them(rows):
     )
 
 
+def test_a_null_within_a_list_changes_the_types_of_its_own_group_only(spark):
+    data = [
+        ("a", [1, 2], {"x": 1}, (1, True), [(1,)]),
+        ("b", [None], {"y": None}, (None, None), [(None,)]),
+        ("c", None, None, None, None),
+        ("d", [3], {"z": 3}, (4, None), [(4,), None]),
+    ]
+    schema = (
+        "name string, items array<int>, pairs map<string,int>, pair struct<a:int,b:boolean>, "
+        "list array<struct<a:int>>"
+    )
+    nested = spark.createDataFrame(data, schema).coalesce(1)
+    for keys in (("name",), ("pair",), ("items",)):
+        same(nested, keys, "applyInPandas", seen_in_pandas, SEEN)
+
+
 def test_keys_may_be_expressions_fields_and_none_at_all(rows):
     from pyspark.sql import functions as F
 

@@ -10,7 +10,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.types as types
 
 from evenflow.operators.groups import I64
@@ -51,7 +53,7 @@ class PandasSlices:
     """The rows of each group as a DataFrame of its own.
 
     Guarantee: types are those that the group alone would have. A column of integers is one of floats
-    only for groups that have a null in it, as in PySpark.
+    only for groups that have a null in it, as in PySpark; so is one of lists, maps or structs of them.
 
     Parameters:
         table, bounds: as in `ArrowSlices`.
@@ -62,15 +64,14 @@ class PandasSlices:
         self._table, self._conversion = table, conversion
         self._bounds = bounds
         holes = np.zeros(len(bounds) - 1, np.int64)
-        self._holed: list[int] = []
-        for place, column in enumerate(table.columns):
-            if column.null_count and _depends_on_nulls(column.type):
-                null = column.is_null().to_numpy()
+        found = 0
+        for column in table.columns:
+            for null in nulls_that_matter(column):
                 before = np.concatenate([np.zeros(1, np.int64), np.cumsum(null)])
                 has = before[bounds[1:]] > before[bounds[:-1]]
                 # Too many such columns for bits share the last one; its groups are converted alone.
-                holes |= has.astype(np.int64) << min(len(self._holed), 62)
-                self._holed.append(place)
+                holes |= has.astype(np.int64) << min(found, 62)
+                found += 1
         self._pattern = holes.tolist()
         self._patterns = np.unique(holes).tolist()
         self._frames: dict[int, pd.DataFrame | None] = {}
@@ -86,7 +87,7 @@ class PandasSlices:
         frame = self._frames[pattern]
         start, end = int(self._bounds[group]), int(self._bounds[group + 1])
         if frame is None:
-            return self._frame(self._table.slice(start, end - start))
+            return self._frame(self._rows(start, end))
         first = self._starts[pattern][group]
         part = frame.iloc[first : first + end - start]
         part.index = pd.RangeIndex(end - start)
@@ -101,7 +102,7 @@ class PandasSlices:
             yield self[group]
             return
         for first in range(start, end, rows):
-            yield self._frame(self._table.slice(first, min(rows, end - first)))
+            yield self._frame(self._rows(first, min(first + rows, end)))
 
     def _prepare(self, pattern: int) -> None:
         """Convert the rows of all groups that have nulls in the same columns."""
@@ -117,6 +118,10 @@ class PandasSlices:
         except UNFIT:
             # A value that pandas cannot hold: the group that has it is found when its turn comes.
             self._frames[pattern] = None
+
+    def _rows(self, start: int, end: int) -> pa.Table:
+        # A copy, because pyarrow converts a slice of maps by the nulls of the whole.
+        return self._table.take(pa.array(np.arange(start, end)))
 
     def _frame(self, table: pa.Table) -> pd.DataFrame:
         import pandas as pd
@@ -152,16 +157,43 @@ class PandasKeys:
 
 def _values(column: pa.Table, conversion: Conversion) -> list[Any]:
     """The values of one column, each as it would be alone."""
-    array = column.column(0)
-    if not (array.null_count and _depends_on_nulls(array.type)):
-        values = conversion.to_series(column)[0].array
-        return [values[i] for i in range(len(values))]
-    null = array.is_null().to_numpy()
-    found = iter(_values(column.filter(pa.array(~null)), conversion))
-    nothing = conversion.to_series(column.slice(int(np.argmax(null)), 1))[0].array[0]
-    return [nothing if missing else next(found) for missing in null.tolist()]
+    alike = np.zeros(column.num_rows, np.int64)
+    for place, null in enumerate(nulls_that_matter(column.column(0))):
+        alike |= null.astype(np.int64) << min(place, 62)
+    values: list[Any] = [None] * column.num_rows
+    for pattern in np.unique(alike).tolist():
+        rows = np.flatnonzero(alike == pattern)
+        found = conversion.to_series(column.take(pa.array(rows)))[0].array
+        for i, row in enumerate(rows.tolist()):
+            values[row] = found[i]
+    return values
 
 
-def _depends_on_nulls(kind: pa.DataType) -> bool:
-    """Whether pandas has another type for such a column if there is a null in it."""
-    return bool(types.is_integer(kind) or types.is_boolean(kind))
+def nulls_that_matter(column: pa.Array | pa.ChunkedArray) -> list[npt.NDArray[np.bool_]]:
+    """The rows with a null, for each integer or boolean in a column that has one, at any depth.
+
+    pandas has another type for such values if one of them is null, also within lists, maps and structs.
+
+    Example:
+        >>> nulls_that_matter(pa.array([[1, 2], None, [None]]))[0].tolist()
+        [False, False, True]
+        >>> nulls_that_matter(pa.array(["a", None]))
+        []
+    """
+    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    kind = array.type
+    if types.is_integer(kind) or types.is_boolean(kind):
+        return [array.is_null().to_numpy(zero_copy_only=False)] if array.null_count else []
+    if types.is_struct(kind):
+        return [null for field in array.flatten() for null in nulls_that_matter(field)]
+    if types.is_map(kind):
+        pairs = pa.struct([("key", kind.key_type), ("value", kind.item_type)])
+        return nulls_that_matter(array.cast(pa.list_(pairs)))
+    if not (types.is_list(kind) or types.is_large_list(kind)):
+        return []
+    found = []
+    for null in nulls_that_matter(array.flatten()):
+        rows = np.zeros(len(array), np.bool_)
+        rows[pc.list_parent_indices(array).to_numpy()[null]] = True
+        found.append(rows)
+    return found
