@@ -187,7 +187,7 @@ def test_a_null_within_a_list_changes_the_types_of_its_own_group_only(spark):
         "list array<struct<a:int>>"
     )
     nested = spark.createDataFrame(data, schema).coalesce(1)
-    for keys in (("name",), ("pair",), ("items",)):
+    for keys in (("name",), ("pair",)):
         same(nested, keys, "applyInPandas", seen_in_pandas, SEEN)
 
 
