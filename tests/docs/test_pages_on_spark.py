@@ -17,7 +17,7 @@ pytestmark = pytest.mark.spark
 
 ROOT = Path(__file__).resolve().parents[2]
 ALL = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-FOLDERS = ("incoming", "ckpt", "hits", "state", "orders", "totals", "failed")
+FOLDERS = ("incoming", "ckpt", "hits", "state", "orders", "totals", "failed", "visits")
 
 
 def examples(kind):
