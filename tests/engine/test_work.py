@@ -56,7 +56,9 @@ def test_work_that_cannot_be_merged_is_refused_under_a_scheme_that_splits_keys()
     whole = [JoinedRows(join), OrderedStates(Aggregates(n=count()))]
     for work in whole:
         assert not work.mergeable
-        with pytest.raises(ef.InputError, match=r"several partitions.*no `merge`.*key or table"):
+        with pytest.raises(
+            ef.InputError, match=r"several partitions.*no `merge`.*key, key-isolator or table"
+        ):
             check_fit(work, make("w-choices"))
         check_fit(work, make("table"))
     check_fit(WindowedStates(Aggregates(n=count()), Window("ts", 10, 10)), make("w-choices"))

@@ -146,5 +146,5 @@ def check_fit(work: Work, scheme: GroupingScheme) -> None:
         raise InputError(
             f"{scheme.name!r} sends the rows of one key to several partitions, and {work.describe()} "
             "has no `merge` to put their results together; define merge(a, b), or use "
-            f"{' or '.join(fitting)}, or leave it to auto"
+            f"{', '.join(fitting[:-1])} or {fitting[-1]}, or leave it to auto"
         )

@@ -36,6 +36,9 @@ _SCHEMES: dict[str, Look] = {
     "bounded-hashing": Look(PURPLE, "d", _SHORT),
     "two-choices": Look(INDIGO, "p", _LONG_DOT),
     "table": Look(OLIVE, "<", _TWO_DOTS),
+    "fish": Look("#C2185B", "v", SOLID),
+    "dalton": Look("#5D3FD3", "H", DASHED),
+    "key-isolator": Look("#556B2F", "8", DASH_DOT),
     # Planners of routing tables, which never share a picture with schemes.
     "mixed": Look(BLUE, "D", SOLID),
     "min-table": Look(VERMILLION, "s", DASHED),
@@ -45,8 +48,8 @@ _SCHEMES: dict[str, Look] = {
     "readj": Look(BLACK, "X", DASH_DOT),
 }
 _FREE = (
-    Look(TEAL, "H", _LONG_DOT),
-    Look("#AA4499", "8", DASHED),
+    Look(TEAL, "1", _LONG_DOT),
+    Look("#AA4499", "2", DASHED),
     Look("#6699CC", "o", _SHORT),
     Look("#A05000", "D", DASH_DOT),
     Look("#117733", "s", _TWO_DOTS),
