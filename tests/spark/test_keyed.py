@@ -377,7 +377,7 @@ class Last(ef.Operator):
 
 def test_an_operator_without_merge_is_refused_before_spark_starts(spark):
     df = spark.range(1).withColumnRenamed("id", "value")
-    with pytest.raises(ef.InputError, match=r"Last has no `merge`.*use key or table"):
+    with pytest.raises(ef.InputError, match=r"Last has no `merge`.*use key, key-isolator or table"):
         ef.keyed(df, "value").balance("w-choices").apply(Last())
 
 

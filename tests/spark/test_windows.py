@@ -356,7 +356,7 @@ def test_bad_windows_are_refused_with_a_sentence(spark, tmp_path):
         ),
         (
             lambda: keyed.balance("d-choices").intervalJoin(time="ts", within="1 second"),
-            "no `merge`.*use key or table",
+            "no `merge`.*use key, key-isolator or table",
         ),
         (
             lambda: keyed.intervalJoin(other, time="ts", within="1 second"),
