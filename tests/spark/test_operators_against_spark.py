@@ -106,6 +106,8 @@ def test_the_aggregates_of_pyspark_have_its_results_and_types(spark, column):
     if column not in ("word", "raw", "flag", "real", "short"):
         calls["percentile_approx"] = (column, 0.5)
         calls["approx_percentile"] = (column, [0.25, 1.0], 100)
+    if column == "real" and spark.version < "4.2":
+        del calls["mode"]  # Spark 4.1 counts 0.0 and −0.0 there as two values; 4.2 and we as one
     if column in NUMBERS:
         for name in (
             "variance",
