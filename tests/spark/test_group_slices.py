@@ -1,4 +1,4 @@
-"""Groups in pandas and back, without Spark: whose mistake is told, and whose is not hidden."""
+"""Groups in pandas and back, without Spark: whose mistakes are named, and whose are not hidden."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -109,7 +109,7 @@ class Alone(Conversion):
         ]
 
 
-def told(value):
+def described(value):
     return repr((type(value), getattr(value, "dtype", None), value))
 
 
@@ -123,5 +123,5 @@ def test_types_are_those_of_the_group_alone_at_any_depth(name, slots):
     for i in range(len(slots)):
         alone = conversion.to_series(table.take(pa.array([i])))[0]
         assert together[i]["n"].dtype == alone.dtype
-        assert told(together[i]["n"].iloc[0]) == told(alone.iloc[0])
-        assert told(keys[i][0]) == told(alone.array[0])
+        assert described(together[i]["n"].iloc[0]) == described(alone.iloc[0])
+        assert described(keys[i][0]) == described(alone.array[0])

@@ -23,7 +23,7 @@ class KeyIsolator(TableRouting):
     The counts of the last epoch decide, as all sources together have made them; they arrive through
     `observe`, between micro-batches. A heavy key stays where it is if the worker has room, else goes
     where its hash sends it, else to the worker with the least. The buckets of the hash are then dealt
-    out anew, changing few, so that all workers are as full.
+    out again, changing few, so that all workers are as full.
 
     Guarantee: one worker per key, until new counts arrive.
 
