@@ -45,11 +45,11 @@ def test_fish_is_its_twin_on_a_long_drifting_stream(spec):
 def test_fish_starts_from_the_hot_keys_of_all_sources():
     scheme, out = make("fish"), np.empty(100, np.int32)
     keys = np.full(100, 7, np.uint64)
-    alone, told = scheme.start(40), scheme.start(40)
-    scheme.observe(told, Feedback(hot=KeyCounts({7: 30_000, 8: 10}, total=100_000)))
+    alone, informed = scheme.start(40), scheme.start(40)
+    scheme.observe(informed, Feedback(hot=KeyCounts({7: 30_000, 8: 10}, total=100_000)))
     scheme.route(alone, keys[:1], out[:1])
-    assert set(scheme.candidates(alone, 7).tolist()) < set(scheme.candidates(told, 7).tolist())
-    scheme.route(told, keys, out)
+    assert set(scheme.candidates(alone, 7).tolist()) < set(scheme.candidates(informed, 7).tolist())
+    scheme.route(informed, keys, out)
     assert len(set(out.tolist())) == 40
 
 
