@@ -99,7 +99,7 @@ class Sources:
 
     @property
     def stopped(self) -> bool:
-        """Whether it has been told to end."""
+        """Whether `stop` was called."""
         return self._stopped.is_set()
 
     def _watch(self, one: Watched) -> None:

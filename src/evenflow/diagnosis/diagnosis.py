@@ -43,7 +43,7 @@ class Finding:
     Parameters:
         cause: one of `evenflow.diagnosis.rules.CAUSES`.
         sentence: what it is, for people.
-        lost_seconds: wall time that it costs; None if that cannot be told.
+        lost_seconds: wall time that it costs; None if unknown.
         stage: the stage's number, where there is one.
         operator: what users call the operator: "join".
         keys: the key columns.

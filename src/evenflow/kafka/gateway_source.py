@@ -57,8 +57,8 @@ def read_topic(
     for refused in _BY_OTHER_MEANS:
         if refused in settings:
             raise InputError(
-                f"{refused} does not say which topics there will be, but their partitions must be told "
-                "apart in the same way at every start; name the topics instead, separated by commas"
+                f"{refused} does not say which topics there will be, but each partition must have the "
+                "same number at every start; name the topics instead, separated by commas"
             )
     for refused in _SPLITTING:
         if refused in settings:

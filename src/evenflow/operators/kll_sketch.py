@@ -25,7 +25,7 @@ def kll_of(values: F64, k: int) -> bytes:
 
     Guarantee: it is the same for the same values in any order. The error is that of KLL, and smaller
     for many values at once, because a level is halved once and not bit by bit. DataSketches tosses its
-    coins with a generator that starts anew in every process; here they follow from the number of
+    coins with a generator that starts afresh in every process; here they follow from the number of
     values, so that a batch that is run again leaves the same state.
 
     Parameters:

@@ -143,10 +143,10 @@ class StreamingQuery:
             ended = self._last.wait(left)
         if ended:
             failed = None if self._last is None else self._last.error
-            told = None if failed is None else self._failure(failed)
+            explained = None if failed is None else self._failure(failed)
             self._lease.release()
-            if told is not None:
-                raise told from failed
+            if explained is not None:
+                raise explained from failed
         return ended
 
     def processAllAvailable(self) -> None:

@@ -204,8 +204,8 @@ def kernel_cache() -> Check:
         return Check(
             "kernel cache",
             "warning",
-            "no directory that can be written: every process compiles anew, for seconds",
-            "set EVENFLOW_CACHE_DIR to one that can be",
+            "no writable directory: every process compiles again, for seconds",
+            "set EVENFLOW_CACHE_DIR to a writable one",
         )
     return Check("kernel cache", "ok", str(directory.parent))
 

@@ -49,7 +49,7 @@ _ARROW = {
 }
 
 # Spark's Python notes for each expression which line made it, and takes as long again for that. Our
-# expressions are made anew in every batch.
+# expressions are built again in every batch.
 _NO_LINES = {"spark.python.sql.dataFrameDebugging.enabled": "false"}
 
 # Spark's usual way to write a stream's progress asks of every file whether it is a link, by a process

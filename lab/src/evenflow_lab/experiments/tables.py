@@ -33,7 +33,7 @@ def figure_rows(runs: Sequence[Run], outcomes: Mapping[str, Outcome]) -> list[Ro
 
 
 def write_table(rows: Sequence[Mapping[str, Any]], path: Path) -> None:
-    """`path` as CSV, one line a row, and beside it the same as JSON, with timelines.
+    """`path` as CSV, one line per row, and beside it the same as JSON, with timelines.
 
     Columns that hold lists or tables are JSON within the CSV; timelines are left out of it.
     """

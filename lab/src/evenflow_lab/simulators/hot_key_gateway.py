@@ -174,7 +174,7 @@ class Smalops(Scheme):
         return self._table.candidates(state.routing, key)
 
     def resize(self, state: GatewayState, workers: Workers | int) -> GatewayState:
-        raise InputError("the partitions of a log stay as many as they are; start 'smalops' anew")
+        raise InputError("the partitions of a log stay as many as they are; start 'smalops' again")
 
     def describe(self, state: GatewayState) -> dict[str, Any]:
         """How many keys are hot, the most that were at a time, all that ever were, and the moves."""

@@ -31,7 +31,7 @@ ROCKSDB = {
 
 @dataclass(frozen=True)
 class PerKeyWork:
-    """An average that is updated value by value in Python, one call a key.
+    """An average that is updated value by value in Python, one call per key.
 
     Parameters:
         keys: how many there are, each in every batch.

@@ -71,7 +71,7 @@ class ScaleOut:
             f"Zipf keys (z = 0.85, 10,000 of them), 1 ms of service a message, micro-batches of "
             f"{self.messages * self.workers:,} messages. After batch {self.before} the running query "
             f"is given {self.workers + 1} workers instead of {self.workers}; θmax = {self.theta:g}. "
-            "One row a batch; the first batch of the query does not count. Moved: keys and bytes of "
+            "One row per batch; the first batch of the query does not count. Moved: keys and bytes of "
             "state that came to a new owner in that batch.",
             tuple(figures),
         )

@@ -91,7 +91,7 @@ class Tolerance:
             f"frequencies swapped every {self.interval} micro-batches (f = 1); each trade meets those "
             f"of its stock within two micro-batches of {self.trades:,} (an interval self-join), "
             f"{self.pair_seconds * 1000:g} ms of service a pair; the stream stands in for a stock "
-            "exchange's, which cannot be had. "
+            "exchange's, which is not available. "
             f"{self.workers} workers; throughput: messages over the time of {self.batches} "
             "micro-batches, Spark's own costs and those behind a change included. θmax is no matter "
             "to schemes without a plan; partial-key cannot join. Fullest ÷ average: of messages, "

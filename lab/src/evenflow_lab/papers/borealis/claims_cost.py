@@ -50,7 +50,7 @@ def global_cannot_scale(rows: Rows) -> Verdict:
         f"seconds by n: {read.listed(ours)}",
         "more than a minute at the largest n",
         "Scores are linear in the nodes' directions: the sum over all nodes is one vector, and n "
-        "falls out of a score's cost; the pair with the least correlation is not searched anew.",
+        "falls out of a score's cost; the pair with the least correlation is not searched again.",
     )
 
 
