@@ -438,3 +438,21 @@ def test_a_change_of_aggregates_that_is_killed_at_a_storage_call_ends_at_the_ora
 @pytest.mark.long
 def test_a_change_of_aggregates_that_is_killed_at_any_storage_call_ends_at_the_oracle():
     assert _kill(every=1) > 100
+
+
+@pytest.mark.parametrize("scheme", ["key", "table", "w-choices"])
+def test_key_columns_in_another_order_are_refused(scheme):
+    """(x, y) would go on with what is kept of (y, x), which is another key."""
+    schema = pa.schema([("a", pa.string()), ("b", pa.string())])
+    storage, work = MemoryStorage(), KeyedStates(Aggregates(n=ef.count()))
+    rows = pa.table({"a": ["x", "x"], "b": ["y", "z"]}, schema=schema)
+    list(run_stream(Job(("a", "b"), schema, work, make(scheme), 2), storage, [rows]))
+    swapped = Job(("b", "a"), schema, work, make(scheme), 2)
+    with pytest.raises(InputError, match="the key was a, b in the checkpoint .* is b, a now"):
+        list(run_stream(swapped, storage, [rows], first=1))
+    more = Job(("b", "a"), schema, KeyedStates(Aggregates(n=ef.count(), m=ef.max("a"))), None, 2)
+    with pytest.raises(InputError, match="the key was a, b"):
+        list(run_stream(more, storage, [rows], first=1))
+    sink = Tables()
+    list(run_stream(Job(("a", "b"), schema, work, make(scheme), 2), storage, [rows], sink, first=1))
+    assert sink.latest("a", "b").column("n").to_pylist() == [2, 2]
