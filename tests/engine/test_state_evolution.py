@@ -448,7 +448,7 @@ def test_key_columns_in_another_order_are_refused(scheme):
     rows = pa.table({"a": ["x", "x"], "b": ["y", "z"]}, schema=schema)
     list(run_stream(Job(("a", "b"), schema, work, make(scheme), 2), storage, [rows]))
     swapped = Job(("b", "a"), schema, work, make(scheme), 2)
-    with pytest.raises(InputError, match="the key was a, b in the checkpoint .* is b, a now"):
+    with pytest.raises(InputError, match=r"the key was a, b in the checkpoint .* is b, a now"):
         list(run_stream(swapped, storage, [rows], first=1))
     more = Job(("b", "a"), schema, KeyedStates(Aggregates(n=ef.count(), m=ef.max("a"))), None, 2)
     with pytest.raises(InputError, match="the key was a, b"):
@@ -473,8 +473,8 @@ def test_an_operator_that_has_lost_its_merge_goes_on_with_whole_keys(cut):
             copy.put(name, [storage.read(name)])
         list(run_stream(auto(both), FaultyStorage(copy, calls), [rows], first=2))
         (fixed,) = [i for i, call in enumerate(calls.log) if call.startswith("create plans/")]
+        dying = FaultyStorage(storage, Faults(crash_at=fixed, applied=True))
         with pytest.raises(Crash):
-            dying = FaultyStorage(storage, Faults(crash_at=fixed, applied=True))
             list(run_stream(auto(both), dying, [rows], first=2))
         assert storage.under("evenflow").list("plans/0000000002")
     sink = Tables()

@@ -149,8 +149,8 @@ class ProcessorStates(Work):
         name = column.partition("_")[2]
         if dropped["until"] != batch:
             raise InputError(
-                f"the state {name!r} of {self.describe()} was deleted with batch {dropped['until']}, and "
-                "what was kept in it may still be stored; give the new one another name"
+                f"the state {name!r} of {self.describe()} was deleted with batch {dropped['until']}, "
+                "and what was kept in it may still be stored; give the new one another name"
             )
         if wrong := obstacle(schema_of(dropped["schema"]), now):
             raise InputError(
