@@ -29,6 +29,7 @@ from evenflow.state.compaction import newest
 from evenflow.state.metrics import read_metrics
 from evenflow.state.segments import read_segment
 from evenflow.state.verification import verify
+from evenflow.storage.faults import Crash, Faults, FaultyStorage
 from evenflow.storage.memory import MemoryStorage
 from plain_processor import Counting
 
@@ -374,3 +375,67 @@ def test_states_are_rows_that_can_be_read():
     states = table.select(table.column_names[3:]).rename_columns(schema.names).cast(schema)
     (state,) = read_states(processor.variables(), states)
     assert state.values == {"count": ((2,), None)}
+
+
+@dataclass(frozen=True)
+class Sparing(Counting):
+    """Counts the rows of each key, and has some variables more or less."""
+
+    has: tuple[str, ...] = ("count", "recent", "by")
+
+    @property
+    def deleted(self):
+        return tuple({"count", "recent", "by"} - set(self.has))
+
+    def variables(self):
+        return tuple(one for one in super().variables() if one.name in self.has)
+
+    def begin(self, times):
+        calls = super().begin(times)
+
+        def handed(key, state, rows):
+            state.values["count"] = ((state.values.get("count", ((0,), None))[0][0] + 1,), None)
+            calls.made.append((key[0], "row", state.values["count"][0][0]))
+            if "by" in self.has:
+                by = state.maps.setdefault("by", {})
+                by[(len(by),)] = ((len(by),), ((1,), None))
+                calls.made.append((key[0], "by", len(by)))
+
+        calls.input = handed
+        return calls
+
+
+def test_a_variable_that_was_deleted_does_not_come_back_with_its_old_values():
+    """Keys that no row has touched meanwhile are still stored with them."""
+    less, storage = ("count", "recent"), MemoryStorage()
+
+    def run(number, *has, keys="a"):
+        job = job_of(Sparing(NONE, 1, has=has or ("count", "recent", "by")), NONE)
+        rows = rows_of(*((key, 0, 1) for key in keys))
+        return outputs(job, [rows], None, storage, number)[number]
+
+    assert run(0, keys="ab") == [(k, what, 1) for k in "ab" for what in ("by", "row")]
+    run(1, *less, keys="b")
+    with pytest.raises(InputError, match=r"'by' of Counting was deleted.*another name"):
+        run(2)
+    assert run(2, *less) == [("a", "row", 2)]
+    with pytest.raises(InputError, match=r"'by' of Counting was deleted.*another name"):
+        run(3)
+
+
+def test_a_variable_comes_back_as_it_was_if_nothing_was_committed_without_it():
+    whole, storage = ("count", "recent", "by"), MemoryStorage()
+    jobs = [job_of(Sparing(NONE, 1, has=has), NONE) for has in (whole, ("count", "recent"))]
+    rows = rows_of(("a", 0, 1))
+    outputs(jobs[0], [rows], None, storage)
+    calls = Faults()
+    copy = MemoryStorage()
+    for name in storage.list(""):
+        copy.put(name, [storage.read(name)])
+    outputs(jobs[1], [rows], None, FaultyStorage(copy, calls), 1)
+    (fixed,) = [i for i, call in enumerate(calls.log) if call.startswith("create plans/")]
+    with pytest.raises(Crash):
+        outputs(jobs[1], [rows], None, FaultyStorage(storage, Faults(crash_at=fixed)), 1)
+    assert "dropped" in Checkpoint.open(storage).identity
+    assert outputs(jobs[0], [rows], None, storage, 1)[1] == [("a", "by", 2), ("a", "row", 2)]
+    assert "dropped" not in Checkpoint.open(storage).identity

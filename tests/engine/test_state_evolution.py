@@ -438,3 +438,60 @@ def test_a_change_of_aggregates_that_is_killed_at_a_storage_call_ends_at_the_ora
 @pytest.mark.long
 def test_a_change_of_aggregates_that_is_killed_at_any_storage_call_ends_at_the_oracle():
     assert _kill(every=1) > 100
+
+
+@pytest.mark.parametrize("scheme", ["key", "table", "w-choices"])
+def test_key_columns_in_another_order_are_refused(scheme):
+    """(x, y) would go on with what is kept of (y, x), which is another key."""
+    schema = pa.schema([("a", pa.string()), ("b", pa.string())])
+    storage, work = MemoryStorage(), KeyedStates(Aggregates(n=ef.count()))
+    rows = pa.table({"a": ["x", "x"], "b": ["y", "z"]}, schema=schema)
+    list(run_stream(Job(("a", "b"), schema, work, make(scheme), 2), storage, [rows]))
+    swapped = Job(("b", "a"), schema, work, make(scheme), 2)
+    with pytest.raises(InputError, match=r"the key was a, b in the checkpoint .* is b, a now"):
+        list(run_stream(swapped, storage, [rows], first=1))
+    more = Job(("b", "a"), schema, KeyedStates(Aggregates(n=ef.count(), m=ef.max("a"))), None, 2)
+    with pytest.raises(InputError, match="the key was a, b"):
+        list(run_stream(more, storage, [rows], first=1))
+    sink = Tables()
+    list(run_stream(Job(("a", "b"), schema, work, make(scheme), 2), storage, [rows], sink, first=1))
+    assert sink.latest("a", "b").column("n").to_pylist() == [2, 2]
+
+
+@pytest.mark.parametrize("cut", [False, True], ids=["between batches", "within a batch"])
+def test_an_operator_that_has_lost_its_merge_goes_on_with_whole_keys(cut):
+    """`auto` had split its keys, and the plan of the next batch may be written down already."""
+    rows = rows_of(*[("hot", 0, 1)] * 50, ("a", 0, 1), ("b", 0, 2))
+    both = PerKey(totals, {"total": pa.int64()}, merge=sums, columns=["v"], name="totals")
+    storage = MemoryStorage()
+    made = list(run_stream(auto(both), storage, [rows] * 2))
+    assert make(made[-1]["scheme"]).splits_keys
+    if cut:
+        calls = Faults()
+        copy = MemoryStorage()
+        for name in storage.list(""):
+            copy.put(name, [storage.read(name)])
+        list(run_stream(auto(both), FaultyStorage(copy, calls), [rows], first=2))
+        (fixed,) = [i for i, call in enumerate(calls.log) if call.startswith("create plans/")]
+        dying = FaultyStorage(storage, Faults(crash_at=fixed, applied=True))
+        with pytest.raises(Crash):
+            list(run_stream(auto(both), dying, [rows], first=2))
+        assert storage.under("evenflow").list("plans/0000000002")
+    sink = Tables()
+    alone = PerKey(totals, {"total": pa.int64()}, columns=["v"], name="totals")
+    made = list(run_stream(auto(alone), storage, [rows] * 2, sink, first=2))
+    assert [metrics["scheme"] for metrics in made] == ["table"] * 2
+    found = sink.latest("k").sort_by("k").to_pylist()
+    assert found == [{"k": k, "total": 4 * n} for k, n in (("a", 1), ("b", 2), ("hot", 50))]
+
+
+def auto(operator):
+    return Job(("k",), ROWS, KeyedStates(operator), None, 4)
+
+
+def totals(key, rows, state):
+    return {"total": (state["total"] if state else 0) + int(rows["v"].sum())}
+
+
+def sums(a, b):
+    return {"total": a["total"] + b["total"]}

@@ -5,10 +5,13 @@ import pytest
 from evenflow.model import Plan
 from evenflow.state import CheckpointError, DamagedState
 from evenflow.state.journal import (
+    begin_closing,
     fixed_plan,
     forget_plans,
+    is_closing,
     request_partitions,
     requested_partitions,
+    withdraw_plan,
 )
 from evenflow.storage import MemoryStorage
 from evenflow.storage.faults import Crash, Faults, FaultyStorage
@@ -48,6 +51,24 @@ def test_a_damaged_plan_is_named(storage):
     storage.put("plans/0000000000.json", [storage.read("plans/0000000000.json")[:-2]])
     with pytest.raises(DamagedState, match=r"plans/0000000000\.json"):
         fixed_plan(storage, 0, Plan("key", 4))
+
+
+def test_a_batch_without_rows_stays_one_whatever_becomes_of_its_plan(storage):
+    assert not is_closing(storage, 3)
+    assert begin_closing(storage, 3)
+    assert fixed_plan(storage, 3, Plan("key", 4)) == Plan("key", 4)
+    assert fixed_plan(storage, 3, Plan("key", 8)) == Plan("key", 4)
+    withdraw_plan(storage, 3)
+    assert begin_closing(storage, 3)
+    assert fixed_plan(storage, 3, Plan("key", 8)) == Plan("key", 8)
+    assert is_closing(storage, 3)
+
+
+def test_a_batch_that_was_begun_with_rows_keeps_them(storage):
+    fixed_plan(storage, 3, Plan("key", 4))
+    assert not begin_closing(storage, 3)
+    withdraw_plan(storage, 3)
+    assert begin_closing(storage, 3)
 
 
 def test_plans_of_committed_batches_are_forgotten(storage):

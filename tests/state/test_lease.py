@@ -170,6 +170,16 @@ def test_a_driver_that_died_before_its_first_beat_is_waited_for(storage, monkeyp
     assert clock.now >= 30
 
 
+def test_what_another_driver_has_said_of_the_state_meanwhile_is_known(storage):
+    """Else one that was held up between opening and acquiring would take for new what is kept."""
+    late, other = opened(storage), opened(storage)
+    with other.acquire():
+        other.carry_over({**IDENTITY, "aggregates": {"users": "users@6"}})
+        other.commit(Manifest(batch=0))
+    with late.acquire():
+        assert late.identity["aggregates"] == {"users": "users@6"}
+
+
 def test_of_several_that_acquire_at_once_one_does(storage):
     ready, won, lost = threading.Barrier(8), [], []
 
@@ -208,6 +218,18 @@ def test_a_driver_that_was_taken_over_never_commits(storage, monkeypatch):
             frozen.commit(Manifest(batch=batch, plan={"theirs": 1}))
     last = opened(storage).last()
     assert (last.batch, dict(last.plan), last.fence) == (1, {"ours": 1}, 2)
+
+
+def test_a_driver_that_was_taken_over_says_nothing_of_the_state(storage, monkeypatch):
+    clock = Clock()
+    frozen, _ = other_driver(storage, monkeypatch, clock)
+    ours = opened(storage)
+    ours.acquire(clock=clock, sleep=clock.sleep)
+    ours.carry_over({**IDENTITY, "version": "ours"})
+    clock.now = 0.0  # even if its clock stood still
+    with pytest.raises(LostLease):
+        frozen.carry_over({**IDENTITY, "version": "theirs"})
+    assert opened(storage).identity["version"] == "ours"
 
 
 def test_not_even_where_the_place_of_its_commit_was_cleared(storage, monkeypatch):

@@ -141,15 +141,15 @@ def run_stream(
         job = resumed(job, checkpoint)
         program = KeyedProgram(job, sink or Tables(), InProcess(sources), dead_letters=dead_letters)
         drop_uncommitted(checkpoint)
+        done: list[Metrics] = []
+        loop = Loop(program, checkpoint, done.append, source_of=source_of, grace=grace)
         for number, rows in enumerate(batches, first):
-            done: list[Metrics] = []
-            loop = Loop(program, checkpoint, done.append, source_of=source_of, grace=grace)
             loop(rows, number)
             yield from done
+            done.clear()
         if close:
-            closed: list[Metrics] = []
-            Loop(program, checkpoint, closed.append, grace=grace).close(job.rows.empty_table())
-            yield from closed
+            loop.close(job.rows.empty_table())
+            yield from done
         lease.release()
     finally:
         lease.abandon()  # whatever has happened, the next driver in this process need not wait

@@ -19,7 +19,7 @@ from evenflow.engine.batch_log import log_batch
 from evenflow.engine.event_time import Watermarks
 from evenflow.model import InputError
 from evenflow.state.checkpoint import Checkpoint
-from evenflow.state.journal import forget_plans, of_batches
+from evenflow.state.journal import begin_closing, forget_plans, is_closing, of_batches
 from evenflow.state.manifest import Manifest
 from evenflow.state.metrics import compact_metrics, put_metrics
 from evenflow.state.source import Source, check_same_log, check_same_rows
@@ -89,6 +89,10 @@ def _no_log(batch: int) -> Source:
     return Source()
 
 
+def _without_rows(rows: Any) -> Any:
+    return rows.slice(0, 0)
+
+
 @dataclass(frozen=True)
 class Loop:
     """Turns one batch after the other into state and output, each exactly once.
@@ -101,6 +105,7 @@ class Loop:
         grace: seconds that garbage stays, for tasks and readers that may still be at work with it.
         source_of: says which rows a batch has; the default for sources that have no log.
         clock: gives seconds, for the grace of garbage.
+        without_rows: makes an empty batch of a batch's rows; the default is for tables of Arrow's.
     """
 
     program: Program
@@ -111,6 +116,8 @@ class Loop:
     clock: Callable[[], float] = time.monotonic
     staged: set[Storage] = field(default_factory=set)  #: where files of batches may be left behind
     grace: float = GRACE
+    without_rows: Callable[[Any], Any] = _without_rows
+    begun: set[int] = field(default_factory=set)  #: which batch this driver looked at first
 
     def __call__(self, rows: Any, batch: int) -> None:
         """Run a batch of the source.
@@ -125,6 +132,7 @@ class Loop:
                 _check_committed(self.checkpoint, batch, source)
                 return  # the driver died before Spark knew
             _check_sequence(self.checkpoint, last, batch, source)
+            last = self._end_closing(last, rows)
             closings = 0 if last is None else last.closings
             self._run(rows, last, source, closings, requests)
 
@@ -138,9 +146,25 @@ class Loop:
         last = self.checkpoint.last()
         if last is None or not Watermarks.after(last.event_time).waiting:
             return False
+        if not begin_closing(self.checkpoint.storage, last.batch + 1):
+            return False
+        self._close(last, no_rows)
+        return True
+
+    def _close(self, last: Manifest, no_rows: Any) -> None:
         with counting() as requests:
             self._run(no_rows, last, Source(**last.source), last.closings + 1, requests)
-        return True
+
+    def _end_closing(self, last: Manifest | None, rows: Any) -> Manifest | None:
+        """Run the batch without rows that an earlier driver has begun and not committed: what it has
+        delivered must not be taken for the output of these rows."""
+        if last is None or self.begun:
+            self.begun.add(0)
+            return last
+        if is_closing(self.checkpoint.storage, last.batch + 1):
+            self._close(last, self.without_rows(rows))
+        self.begun.add(last.batch + 1)
+        return self.checkpoint.last()
 
     def _run(
         self, rows: Any, last: Manifest | None, source: Source, closings: int, requests: Requests

@@ -43,7 +43,15 @@ def next_plan(job: Job, last: Manifest | None, partitions: int) -> Plan:
     plan = Plan.from_dict(last.plan)
     if job.scheme is not None and _differs(plan, job.scheme):
         plan = _asked_for(plan, job.scheme)
+    if not fits(job, plan):
+        reason = "the operator has no merge any more, so keys cannot be split"
+        plan = plan.followed_by(scheme=TableRouting.name, parameters={}, reason=reason)
     return resized(plan, partitions, job.seed)
+
+
+def fits(job: Job, plan: Plan) -> bool:
+    """Whether a job can be routed by a plan, which an older version of it may have made."""
+    return job.work.mergeable or not scheme_of(job, plan).splits_keys
 
 
 def _asked_for(plan: Plan, scheme: GroupingScheme) -> Plan:

@@ -40,6 +40,8 @@ from evenflow.operators.groups import I64
 from evenflow.operators.state_variables import LIST, LOOK, MAP, VALUE, empty_rows, state_columns
 from evenflow.state.evolution import obstacle, schema_of, schema_text
 
+_DROPPED = "dropped"  # of an identity: columns of variables that were deleted, and since when
+
 
 @dataclass(frozen=True)
 class ProcessorStates(Work):
@@ -114,6 +116,46 @@ class ProcessorStates(Work):
                 f"{wrong}. Fields and variables may be added and numbers become wider; to drop a "
                 "variable, call handle.deleteIfExists(name) in init; for all else start with a new "
                 "checkpoint"
+            )
+        return True
+
+    def resumed(
+        self, stored: Mapping[str, Any], rows: pa.Schema, batch: int
+    ) -> tuple[Work, dict[str, Any], tuple[str, ...]] | None:
+        if not self.carries_over(stored):
+            return None
+        now = state_columns(self.processor.variables())
+        dropped = {}
+        if batch:  # else nothing is kept yet
+            dropped = {
+                name: one
+                for name, one in stored.get(_DROPPED, {}).items()
+                if not self._comes_back(name, one, now, batch)
+            }
+            for field in schema_of(str(stored["schema"])):
+                if field.name not in now.names:
+                    schema = schema_text(pa.schema([field]))
+                    dropped[field.name] = {"until": batch, "schema": schema}
+        identity = self.identity(rows)
+        return self, {**identity, _DROPPED: dropped} if dropped else identity, ()
+
+    def _comes_back(
+        self, column: str, dropped: Mapping[str, Any], now: pa.Schema, batch: int
+    ) -> bool:
+        """Whether a column that was dropped is there again; refused, once a batch went on without it:
+        keys that were not touched since are stored with what they had."""
+        if column not in now.names:
+            return False
+        name = column.partition("_")[2]
+        if dropped["until"] != batch:
+            raise InputError(
+                f"the state {name!r} of {self.describe()} was deleted with batch {dropped['until']}, "
+                "and what was kept in it may still be stored; give the new one another name"
+            )
+        if wrong := obstacle(schema_of(dropped["schema"]), now):
+            raise InputError(
+                f"the state of {self.describe()} in this checkpoint does not fit the one of today: "
+                f"{wrong}; give the new one another name"
             )
         return True
 

@@ -22,7 +22,7 @@ from evenflow.engine.job import Job
 from evenflow.engine.key_costs import read_costs
 from evenflow.engine.loop import Outcome, Steps
 from evenflow.engine.output import Output, Sink
-from evenflow.engine.plans import following_plan, moves_of, next_plan, owners_of, scheme_of
+from evenflow.engine.plans import fits, following_plan, moves_of, next_plan, owners_of, scheme_of
 from evenflow.engine.reports import Reports, batch_metrics
 from evenflow.engine.routing import Route, tasks_of
 from evenflow.engine.stored_state import KEY
@@ -193,7 +193,11 @@ class KeyedProgram:
         """The plan of a batch, written down before it is first used, and what its tasks begin with."""
         storage = checkpoint.storage
         partitions = requested_partitions(storage, self.job.partitions)
-        plan = fixed_plan(storage, batch, next_plan(self.job, last, partitions))
+        wanted = next_plan(self.job, last, partitions)
+        plan = fixed_plan(storage, batch, wanted)
+        if not fits(self.job, plan):  # of a version before, which could split keys
+            withdraw_plan(storage, batch)
+            plan = fixed_plan(storage, batch, wanted)
         context = Batch(
             number=batch,
             storage=cached(storage),

@@ -89,7 +89,7 @@ def start_checkpointed(
         made = program(checkpoint)
         progress = ProgressLog(storage.under(PROGRESS))
         progress.drop_unfinished()
-        loop = Loop(made, checkpoint, on_batch, keep, progress)
+        loop = Loop(made, checkpoint, on_batch, keep, progress, without_rows=_without_rows)
         started: list[SparkStreamingQuery] = []
         gate = None if is_connect(df) else BatchGate()
         each = stoppable(loop, gate, lambda: started[0] if started else None)
@@ -116,6 +116,10 @@ def start_checkpointed(
     except BaseException:
         lease.release()
         raise
+
+
+def _without_rows(rows: DataFrame) -> NoRows:
+    return NoRows(rows.sparkSession)
 
 
 def _run_last_batch(loop: Loop, df: DataFrame) -> None:

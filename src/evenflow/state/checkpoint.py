@@ -102,8 +102,7 @@ class Checkpoint:
             if identity is None:
                 raise errors.no_checkpoint(where)
             _begin(storage, identity)
-            with explained("read", where):
-                stored = storage.read(IDENTITY)
+            stored = content_of(storage, IDENTITY)
         return cls(storage, unseal(stored, where))
 
     @property
@@ -129,6 +128,8 @@ class Checkpoint:
 
     def carry_over(self, identity: Mapping[str, Any]) -> None:
         """Replace the stored identity, once the caller has seen that the state still fits."""
+        if self._fence is not None and self._newest_fence() != self._fence:
+            raise lost(self.storage)
         content = seal({"format": FORMAT, _QUERY: self.query, **identity})
         with explained("write", self.storage.where(IDENTITY)):
             self.storage.put(IDENTITY, [content])
@@ -181,6 +182,8 @@ class Checkpoint:
             lease.abandon()
             raise
         self._fence, self._lease, self._newest = lease.fence, lease, (place, takeover)
+        # Another driver, of another version, may have come and gone since this one has read it.
+        self.identity = unseal(content_of(self.storage, IDENTITY), self.storage.where(IDENTITY))
         return lease
 
     @property
@@ -348,11 +351,8 @@ class Checkpoint:
             return []
         latest, named = max(manifests), {s.name for m in manifests.values() for s in m.named()}
         with explained("clean up", self.storage.where()):
-            found = {
-                *self.storage.list(SEGMENTS),
-                *self.storage.unfinished(SEGMENTS),
-                *self.storage.unfinished(RECORDS),
-            }
+            unfinished = [*self.storage.unfinished(SEGMENTS), *self.storage.unfinished(RECORDS)]
+            found = {*self.storage.list(SEGMENTS), *unfinished}
             garbage = {name for name in found - named if is_over(name, latest)}
             if self._fence is not None:
                 garbage.update(old_leases(self.storage, self._fence))

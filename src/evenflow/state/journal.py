@@ -15,6 +15,7 @@ from evenflow.storage import Storage
 PLANS = "plans/"
 PARTITIONS = "partitions.json"
 _NUMBER = re.compile(r"\d+")
+_CLOSING = {"closing": True}  # beside the plan of a batch without rows, or before there is one
 
 
 def fixed_plan(storage: Storage, batch: int, wanted: Plan) -> Plan:
@@ -33,17 +34,52 @@ def fixed_plan(storage: Storage, batch: int, wanted: Plan) -> Plan:
         ours = storage.create(name, seal(wanted.to_dict()))
     if ours:
         return wanted
-    return Plan.from_dict(unseal(content_of(storage, name), storage.where(name)))
+    found = unseal(content_of(storage, name), storage.where(name))
+    if found == _CLOSING:
+        with explained("write", storage.where(name)):
+            storage.put(name, [seal({**wanted.to_dict(), **_CLOSING})])
+        return wanted
+    return Plan.from_dict({one: value for one, value in found.items() if one not in _CLOSING})
 
 
 def withdraw_plan(storage: Storage, batch: int) -> None:
     """Forget the plan of a batch whose tasks have failed and of which nothing was delivered.
 
-    The next try may plan it again, with more partitions where the batch was too large for a task.
+    The next try may plan it again, with more partitions where the batch was too large for a task. A
+    batch without rows stays one: an earlier try may have delivered it.
     """
     name = _plan_name(batch)
+    if is_closing(storage, batch):
+        with explained("write", storage.where(name)):
+            storage.put(name, [seal(_CLOSING)])
+        return
     with explained("delete", storage.where(name)):
         storage.delete(name)
+
+
+def begin_closing(storage: Storage, batch: int) -> bool:
+    """Write down that a batch has no rows and closes what event time has passed; whether it is so. It
+    is not where the batch was begun with rows.
+
+    From here on the batch is that and no other, also if it is cut: its output may have been delivered,
+    and rows that come later must not be taken for a part of it.
+    """
+    name = _plan_name(batch)
+    with explained("write", storage.where(name)):
+        if storage.create(name, seal(_CLOSING)):
+            return True
+    return is_closing(storage, batch)
+
+
+def is_closing(storage: Storage, batch: int) -> bool:
+    """Whether `begin_closing` was called for a batch, and no rows came first."""
+    name = _plan_name(batch)
+    with explained("read", storage.where(name)):
+        try:
+            content = storage.read(name)
+        except FileNotFoundError:
+            return False
+    return unseal(content, storage.where(name)).items() >= _CLOSING.items()
 
 
 def _plan_name(batch: int) -> str:
