@@ -39,7 +39,9 @@ def plan_for(job: Job, plan: Plan, survey: KeySurvey, listed: pa.Table | None = 
     hot = survey.hot
     if is_open(job, plan.partitions):
         choice = choose_by_survey(job, plan, survey)
-        plan = plan.followed_by(scheme=choice.scheme, reason=choice.reason, hot=hot)
+        # In the order of keys they are at least as even as by hash, and Spark's expressions know it.
+        scheme = choice.scheme if listed is None else TableRouting.name
+        plan = plan.followed_by(scheme=scheme, reason=choice.reason, hot=hot)
     if plan.scheme != TableRouting.name:
         return plan
     planned = with_table(job, plan, hot)

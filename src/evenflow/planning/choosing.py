@@ -14,6 +14,8 @@ from evenflow.planning.key_loads import KeyLoads
 MARGIN = 0.1
 #: What must be saved beyond the margin, added up over batches, before the scheme changes.
 ENOUGH = 0.1
+#: Seconds of a batch for which nobody changes anything.
+LEAST = 0.02
 _PATIENT = 3.0  # times as much must be saved for the next change, and less with every batch
 _MOST_PATIENT = 27.0
 
@@ -67,7 +69,7 @@ def choose_first(loads: Mapping[str, Load], prices: Prices, partitions: int) -> 
     """
     seconds = {scheme: prices.seconds(load) for scheme, load in loads.items()}
     best = min(seconds, key=lambda scheme: seconds[scheme])
-    if seconds[best] > (1 - MARGIN) * seconds["key"]:
+    if seconds["key"] - seconds[best] < max(LEAST, MARGIN * seconds["key"]):
         best = "key"
     finding = _finding(loads["key"], prices, partitions)
     return Choice(best, f"{finding}; {_predicted(best, seconds)}")
@@ -79,9 +81,9 @@ def choose(
     """The scheme of the next batch, from what this one has shown.
 
     Guarantee: a pure function. The scheme changes only if another one is predicted to save more than
-    `MARGIN` of a batch, by so much or for so many batches that it adds up to `ENOUGH` beyond it; a
-    larger saving changes it sooner. Each change makes the next one harder for a while, so the scheme
-    does not go back and forth, whatever the noise.
+    `MARGIN` of a batch, and more than `LEAST`, by so much or for so many batches that it adds up to
+    `ENOUGH` beyond that; a larger saving changes it sooner. Each change makes the next one harder for a
+    while, so the scheme does not go back and forth, whatever the noise.
 
     Parameters:
         current: the scheme of this batch.
@@ -103,7 +105,8 @@ def choose(
     saved = {}
     for scheme in seconds:
         if scheme != current:
-            gain = 1 - seconds[scheme] / now - MARGIN
+            worth = now - seconds[scheme] > LEAST
+            gain = (1 - seconds[scheme] / now if worth else 0.0) - MARGIN
             total = known.saved.get(scheme, 0.0) + gain
             if total > 0:
                 saved[scheme] = round(min(total, _MOST_PATIENT), 6)
