@@ -180,6 +180,8 @@ def test_a_decision_depends_on_the_reports_and_the_manifest_alone():
 def test_keys_are_looked_at_only_where_that_can_pay():
     assert not survey_pays(job_of(COUNTS, 2), 2)
     assert survey_pays(job_of(COUNTS, 64), 64)
+    assert not survey_pays(job_of(COUNTS, 64), 64, stream=True), "the second batch knows better"
+    assert survey_pays(job_of(ServiceTime(COUNTS, 0.0)), 4, stream=True)
     assert survey_pays(job_of(ServiceTime(COUNTS, 0.0)), 4)
     assert not survey_pays(replace(job_of(ServiceTime(COUNTS, 0.0)), scheme=make("key")), 4)
     assert not survey_pays(job_of(ServiceTime(COUNTS, 0.0)), 1)

@@ -13,7 +13,7 @@ from evenflow.engine.routing import tasks_of
 from evenflow.grouping.protocol import GroupingScheme
 from evenflow.grouping.table import TableRouting
 from evenflow.model import KeyCounts, Plan
-from evenflow.planning.batch_costs import Load, Observed, at_once
+from evenflow.planning.batch_costs import UNKNOWN_ROW, Load, Observed, at_once
 from evenflow.planning.choosing import Choice, choose, choose_first, loads_of, pays
 from evenflow.planning.experience import Experience
 from evenflow.planning.key_loads import KeyLoads
@@ -42,8 +42,14 @@ def is_open(job: Job, partitions: int) -> bool:
     return job.scheme is None and partitions > 1 and not fixed
 
 
-def survey_pays(job: Job, partitions: int) -> bool:
-    """Whether the keys are worth a look before the first rows are routed."""
+def survey_pays(job: Job, partitions: int, stream: bool = False) -> bool:
+    """Whether the keys are worth a look before the first rows are routed.
+
+    Parameters:
+        stream: whether batches follow: where work is known to be cheap, the first may be uneven.
+    """
+    if stream and job.work.row_seconds is not None and job.work.row_seconds < UNKNOWN_ROW:
+        return False
     prices = Experience().known(job.work.row_seconds, partitions)
     return is_open(job, partitions) and pays(prices, partitions)
 

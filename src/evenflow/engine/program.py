@@ -212,7 +212,7 @@ class KeyedProgram:
         storage = checkpoint.storage
         partitions = requested_partitions(storage, self.job.partitions)
         survey = None
-        if last is None and survey_pays(self.job, partitions):
+        if last is None and survey_pays(self.job, partitions, stream=True):
             survey = self.executor.survey(rows, self.job)
         plan = fixed_plan(storage, batch, next_plan(self.job, last, partitions, survey))
         context = Batch(

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 SAMPLED = 8192  #: rows of a source partition that are all looked at; of more, ever fewer
 _SEED = 1
+_TASKS = 4  # that count the keys
 _ROWS, _AT, _CHANCE = "rows", "at", "chance"
 _ROW_NUMBER = (1 << 33) - 1  # the bits of Spark's increasing id that number the rows of a partition
 
@@ -54,6 +55,8 @@ def surveyed_keys(df: DataFrame, job: Job) -> tuple[KeySurvey, pa.Table | None]:
     at = F.monotonically_increasing_id().bitwiseAND(F.lit(_ROW_NUMBER).cast("bigint")) + 1
     rows = neutral_columns(df, job.key).select(*names, at.alias(_AT), F.rand(_SEED).alias(_CHANCE))
     looked_at = rows.where(F.col(_CHANCE) * F.col(_AT) <= SAMPLED)
+    # In batches of a stream, Spark would start a task for each of its shuffle partitions.
+    looked_at = looked_at.repartition(_TASKS, *names)
     weight = F.greatest(F.lit(1.0), F.col(_AT) / F.lit(float(SAMPLED)))
     counted = looked_at.groupBy(*names).agg(F.round(F.sum(weight)).cast("bigint").alias(_ROWS))
     totals = Observation()

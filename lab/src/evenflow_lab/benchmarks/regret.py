@@ -165,7 +165,9 @@ def run(
             home.mkdir()
             feed, expected = _fed(home, cell)
             ran = {}
-            for scheme in cell.schemes:
+            # Another one comes first in each cell.
+            turn = number % len(cell.schemes)
+            for scheme in (*cell.schemes[turn:], *cell.schemes[:turn]):
                 progress(f"cell {number + 1} of {len(chosen)}: {scheme}", done, steps)
                 ran[scheme] = _ran(spark, feed, home, cell, scheme, expected)
                 done += 1
@@ -179,16 +181,22 @@ class Ran:
     """One scheme on one cell.
 
     Parameters:
-        seconds: of all batches.
+        seconds: of each batch.
+        looked: seconds of the first batch until it had a plan.
         schemes: of each batch.
         right: whether every key was counted right.
         prices: what `auto` has measured.
     """
 
-    seconds: float
+    seconds: tuple[float, ...]
+    looked: float
     schemes: tuple[str, ...]
     right: bool
     prices: Mapping[str, float]
+
+    @property
+    def total(self) -> float:
+        return sum(self.seconds)
 
 
 def _fed(home: Path, cell: Cell) -> tuple[Feed, dict[int, int]]:
@@ -207,7 +215,7 @@ def _ran(
     checkpoint = home / scheme
     keyed = ef.keyed(feed.stream(spark), "page").balance(scheme, partitions=cell.partitions)
     query = processed(keyed.apply(cell.operator()), checkpoint)
-    seconds = sum(seconds_of(finished(query.spark_query)))
+    seconds = tuple(seconds_of(finished(query.spark_query)))
     kept = Checkpoint.open(storage_at(checkpoint))
     last = kept.last()
     assert last is not None
@@ -217,8 +225,9 @@ def _ran(
         table = state.rows(owner)
         counted |= dict(zip(table["page"].to_pylist(), table.column(1).to_pylist(), strict=True))
     prices = {name: median(values) for name, values in learned(last.memory).prices.items()}
-    schemes = tuple(str(metrics["scheme"]) for metrics in query.metrics())
-    return Ran(seconds, schemes, counted == expected, prices)
+    metrics = query.metrics()
+    schemes = tuple(str(batch["scheme"]) for batch in metrics)
+    return Ran(seconds, metrics[0]["durations"]["plan"], schemes, counted == expected, prices)
 
 
 def _warm_up(spark: SparkSession, folder: Path) -> None:
@@ -230,7 +239,7 @@ def _warm_up(spark: SparkSession, folder: Path) -> None:
 
 
 def _row(cell: Cell, ran: Mapping[str, Ran]) -> dict[str, Any]:
-    fixed = {scheme: one.seconds for scheme, one in ran.items() if scheme != AUTO}
+    fixed = {scheme: one.total for scheme, one in ran.items() if scheme != AUTO}
     best = min(fixed, key=lambda scheme: fixed[scheme])
     auto = ran[AUTO]
     changes = [auto.schemes[0]]
@@ -240,10 +249,12 @@ def _row(cell: Cell, ran: Mapping[str, Ran]) -> dict[str, Any]:
     return {
         **asdict(cell),
         "rows": cell.rows,
-        "seconds": {scheme: round(one.seconds, 3) for scheme, one in ran.items()},
+        "seconds": {scheme: round(one.total, 3) for scheme, one in ran.items()},
+        "batches": {scheme: [round(s, 3) for s in one.seconds] for scheme, one in ran.items()},
+        "look": round(auto.looked, 3),
         "best": best,
-        "auto ÷ best": round(auto.seconds / fixed[best], 3),
-        "auto ÷ key": round(auto.seconds / fixed[PLAIN], 3),
+        "auto ÷ best": round(auto.total / fixed[best], 3),
+        "auto ÷ key": round(auto.total / fixed[PLAIN], 3),
         "auto chose": ", ".join(changes),
         "right": all(one.right for one in ran.values()),
         "measured": {name: float(f"{price:.3g}") for name, price in auto.prices.items()},
