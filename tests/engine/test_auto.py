@@ -177,6 +177,14 @@ def test_a_decision_depends_on_the_reports_and_the_manifest_alone():
     assert (seen.load.fullest, seen.slots, seen.load.in_python) == (3000, 4, False)
 
 
+def test_with_one_partition_left_nothing_is_split():
+    job, storage = job_of(Dear(n=count())), MemoryStorage()
+    list(run_stream(job, storage, [batch_of(0)]))
+    reports = Reports((), ())
+    choice, _ = choose_next(job, Plan("d-choices", 1), make("d-choices"), reports, 1.0, learned({}))
+    assert choice.scheme == "key"
+
+
 def test_keys_are_looked_at_only_where_that_can_pay():
     assert not survey_pays(job_of(COUNTS, 2), 2)
     assert survey_pays(job_of(COUNTS, 64), 64)

@@ -33,13 +33,13 @@ class KeySurvey(NamedTuple):
     keys: int
 
 
-def is_open(job: Job, partitions: int) -> bool:
+def is_open(job: Job) -> bool:
     """Whether `auto` has a choice.
 
     Work that pairs rows shares hot keys between tasks by the routing table, and `replan` asks for one.
     """
     fixed = not job.work.mergeable and (job.work.side is not None or job.replanning is not None)
-    return job.scheme is None and partitions > 1 and not fixed
+    return job.scheme is None and not fixed
 
 
 def survey_pays(job: Job, partitions: int, stream: bool = False) -> bool:
@@ -51,7 +51,7 @@ def survey_pays(job: Job, partitions: int, stream: bool = False) -> bool:
     if stream and job.work.row_seconds is not None and job.work.row_seconds < UNKNOWN_ROW:
         return False
     prices = Experience().known(job.work.row_seconds, partitions)
-    return is_open(job, partitions) and pays(prices, partitions)
+    return is_open(job) and pays(prices, partitions)
 
 
 def choose_by_survey(job: Job, plan: Plan, survey: KeySurvey) -> Choice:
@@ -78,6 +78,8 @@ def choose_next(
         seconds: that its tasks took altogether.
         known: after the batch before.
     """
+    if plan.partitions == 1:
+        return Choice("key", "one partition: nothing to balance"), known
     if not reports.rows:
         return Choice(plan.scheme, plan.reason), known
     seen = observed(plan, scheme, reports, seconds)

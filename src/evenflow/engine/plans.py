@@ -34,7 +34,7 @@ def first_plan(job: Job) -> Plan:
     if job.scheme is not None:
         return _asked_for(Plan("", job.partitions, job.seed), job.scheme)
     reason = "the first batch: nothing is known of the keys yet"
-    scheme = "key" if job.work.mergeable or is_open(job, job.partitions) else TableRouting.name
+    scheme = "key" if job.work.mergeable or is_open(job) else TableRouting.name
     return Plan(scheme, job.partitions, job.seed, reason=reason)
 
 

@@ -164,7 +164,7 @@ class KeyedProgram:
         costs = [r["costs"] for r in reports.state if r.get("costs")]
         decision, memory = self._decide(plan, scheme, context, costs, last)
         choice = None
-        if is_open(self.job, plan.partitions):
+        if is_open(self.job):
             known = learned({} if last is None else last.memory)
             taken = steps.seconds["tasks"]
             choice, known = choose_next(self.job, plan, scheme, reports, taken, known)

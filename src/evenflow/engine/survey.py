@@ -37,7 +37,7 @@ def plan_for(job: Job, plan: Plan, survey: KeySurvey, listed: pa.Table | None = 
         listed: all keys in order, if they are few and their order matters.
     """
     hot = survey.hot
-    if is_open(job, plan.partitions):
+    if is_open(job):
         choice = choose_by_survey(job, plan, survey)
         # In the order of keys they are at least as even as by hash, and Spark's expressions know it.
         scheme = choice.scheme if listed is None else TableRouting.name

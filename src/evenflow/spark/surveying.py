@@ -30,7 +30,7 @@ def survey_plan(df: DataFrame, job: Job, plan: Plan) -> Plan:
 
     A Spark job reads the key columns once, here, unless no keys could make that pay.
     """
-    if is_open(job, plan.partitions) and not survey_pays(job, plan.partitions):
+    if is_open(job) and not survey_pays(job, plan.partitions):
         return plan.followed_by(
             reason=f"rows are worked on faster than routed: on {plan.partitions} partitions, no skew "
             "would be worth another scheme"
