@@ -343,6 +343,40 @@ def fleet() -> str:
     )
 
 
+def regret() -> str:
+    """`auto` beside the fixed schemes, cell by cell."""
+    answer = run(_REGRET)
+    rows = [
+        [
+            f"{one['skew']:g}{', drifting' if one['drift'] else ''}",
+            f"{1000 * one['row']:g} ms" if one["row"] else "counted",
+            "none" if one["merge"] is None else f"{1000 * one['merge']:g} ms",
+            str(one["partitions"]),
+            f"{one['seconds']['key']:.1f}",
+            f"{one['seconds'][one['best']]:.1f} (`{one['best']}`)",
+            f"{one['seconds']['auto']:.1f}",
+            f"{one['auto ÷ best']:.2f}",
+            one["auto chose"],
+        ]
+        for one in answer["cells"]
+    ]
+    headings = [
+        "z", "a row", "a merge", "partitions", "`key`, s", "best, s", "`auto`, s", "`auto` ÷ best",
+        "what `auto` chose, from which batch on",
+    ]  # fmt: skip
+    setup = answer["parameters"]
+    text = (
+        f"{len(rows)} cells of {setup['batches']} batches over {setup['keys']:,} keys; seconds of all "
+        "batches, from the first one on."
+    )
+    goals = [
+        f"- {goal['what']}: **{goal['measured']:.2f}**, at most {goal['at_most']:g} "
+        f"({'held' if goal['held'] else 'not held'})"
+        for goal in answer["goals"]
+    ]
+    return _shown([_REGRET], text, _table(headings, rows), "\n".join(goals), _machine())
+
+
 def _plain(value: Any) -> str:
     if isinstance(value, list):
         return ", ".join(map(str, value))
@@ -397,6 +431,7 @@ _RIVALS = "evenflow bench rivals --messages 60000 --seeds 3 --json"
 _Q5 = "evenflow bench tpch-q5 --json"
 
 _FLEET = "evenflow bench fleet --json"
+_REGRET = "evenflow bench regret --json"
 
 BLOCKS = {
     "compare": Block("README.md", compare),
@@ -415,6 +450,7 @@ BLOCKS = {
     "q5": Block("docs/measuring.md", q5, _Q5),
     "rivals": Block("docs/measuring.md", rivals, _RIVALS),
     "planner": Block("docs/measuring.md", planners, _PLANNER),
+    "regret": Block("docs/measuring.md", regret, _REGRET),
     "fleet": Block("docs/fleet.md", fleet, _FLEET),
     "reference-counting": Block("docs/decisions/0001-kernels.md", reference_counting),
     "sightings": Block("docs/decisions/0004-head-keys.md", partial(variants, _SIGHTED, _BOTH)),

@@ -79,7 +79,7 @@ def test_batch_gives_the_same_answer_as_arrow(spark, run, tmp_path, grouping):
     assert sum(summary["loads"]) == 3000
     assert summary["max_over_average"] == max(summary["loads"]) / 750
     assert summary["imbalance"] == pytest.approx(max(summary["loads"]) / 3000 - 1 / 4)
-    assert summary["scheme"] == {"auto": "partial-key"}.get(grouping, grouping)
+    assert summary["scheme"] == {"auto": "key"}.get(grouping, grouping)
 
 
 @pytest.mark.spark

@@ -8,6 +8,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
+from evenflow.engine.auto import KeySurvey
 from evenflow.engine.job import Job
 from evenflow.engine.key_list import even_stretches, in_order
 from evenflow.engine.placed import Placed
@@ -45,7 +46,8 @@ def planned(keys, partitions):
     distinct = pa.table({"k": pa.array(list(counts), pa.string())})
     prints = fingerprint(distinct.column("k").combine_chunks()).tolist()
     hot = KeyCounts(dict(zip(prints, counts.values(), strict=True)), len(keys))
-    return plan_for(job, first_plan(job), hot, in_order(distinct))
+    survey = KeySurvey(hot, len(counts))
+    return plan_for(job, first_plan(job), survey, in_order(distinct))
 
 
 def test_few_even_keys_are_placed_in_their_order():

@@ -46,8 +46,17 @@ pytestmark = pytest.mark.slow
 
 BATCHES = 20
 TIMES = pa.timestamp("us", "UTC")
+
+
+class SaidToBeDear(Aggregates):
+    """Counts that `auto` splits in the first batch, and then finds to be cheap."""
+
+    row_seconds = 1.0
+
+
 ROWS = pa.schema([("k", pa.string()), ("ts", TIMES), ("v", pa.int64())])
 COUNTS = Aggregates(n=ef.count(), total=ef.sum("v"))
+DEAR = SaidToBeDear(n=ef.count(), total=ef.sum("v"))
 
 
 def gathered(key, rows, state):
@@ -140,7 +149,7 @@ KINDS = {
     "plain, moved": Job(
         ("k",), ROWS, KeyedStates(PER_KEY), make("table"), 3, 0, Replanning(theta=0.01, certainty=0)
     ),
-    "plain, auto": Job(("k",), ROWS, KeyedStates(COUNTS), None, 3),
+    "plain, auto": Job(("k",), ROWS, KeyedStates(DEAR), None, 3),
     "windows, update": Job(
         ("k",), ROWS, WindowedStates(COUNTS, Window("ts", 20, 10, 5)), make("d-choices"), 3
     ),

@@ -20,6 +20,7 @@ from evenflow.engine.routing import Route, Router
 from evenflow.grouping import make, schemes
 from evenflow.model import KeyCounts, Workers
 from evenflow.operators import Aggregates, NaiveBayes, on_table
+from evenflow.operators.service_time import ServiceTime
 from evenflow.simulator.sources import Sources
 from evenflow.spark.execution import InPartition, frame_of
 from evenflow.spark.sinks import MemorySink
@@ -450,20 +451,24 @@ def test_two_queries_cannot_share_a_checkpoint(spark, tmp_path):
 
 @pytest.mark.long
 def test_auto_says_which_scheme_and_why_and_changes_its_mind(spark, tmp_path):
+    """Two milliseconds of work per row; the hot key comes with the third batch."""
     even = pa.table({"k": list(range(1000))})
     skewed = pa.table({"k": [7] * 900 + list(range(100))})
     (tmp_path / "in").mkdir()
-    for i, part in enumerate([even, even, skewed, skewed, *[even] * 8]):
+    for i, part in enumerate([even, even, *[skewed] * 6]):
         file = tmp_path / "in" / f"{i}.parquet"
         pq.write_table(part, file)
         os.utime(file, (1_700_000_000 + i, 1_700_000_000 + i))  # Spark takes the oldest file first
     reader = spark.readStream.schema("k long").option("maxFilesPerTrigger", 1)
     keyed = ef.keyed(reader.parquet(str(tmp_path / "in")), "k").balance("auto", partitions=8)
-    query = run(keyed.agg(n=ef.count()), tmp_path / "ckpt")
+    query = run(keyed.apply(ServiceTime(Aggregates(n=ef.count()), 0.002)), tmp_path / "ckpt")
     chosen = [(m["scheme"], m["reason"]) for m in query.metrics()]
-    assert [scheme for scheme, _ in chosen[:4]] == ["key", "key", "key", "d-choices"]
-    assert "hottest key" in chosen[3][1]
-    assert chosen[-1][0] == "key"
+    assert [scheme for scheme, _ in chosen[:3]] == ["key", "key", "key"]
+    splitting = [
+        i for i, (scheme, _) in enumerate(chosen) if scheme in ("partial-key", "d-choices")
+    ]
+    assert splitting[0] <= 5
+    assert "times its share, a row costs" in chosen[splitting[0]][1]
 
 
 def test_the_frame_of_a_batch_is_its_output(spark):

@@ -1,13 +1,16 @@
-"""Keys that Spark counts before rows are placed, beside those that the engine's own tasks count."""
+"""Keys that Spark counts before rows are placed, beside those that the engine counts."""
 
 import datetime
 
+import pyarrow as pa
 import pytest
 
 import evenflow as ef
 from evenflow.engine.key_list import MOST
+from evenflow.engine.survey import survey_of
+from evenflow.kernels.fingerprints import fingerprint
 from evenflow.spark.grouped_functions import placing_job
-from evenflow.spark.surveying import counted_keys, surveyed_keys
+from evenflow.spark.surveying import SAMPLED, surveyed_keys
 
 pytestmark = pytest.mark.spark
 
@@ -30,8 +33,8 @@ def rows(spark):
 @pytest.mark.parametrize("keys", [("text",), ("real",), ("at",), ("pair",), ("whole", "text")])
 def test_spark_counts_the_keys_that_a_survey_counts(rows, keys):
     job = placing_job(ef.keyed(rows, *keys).balance(partitions=3), rows, keys, "applyInPandas")
-    hot, listed = counted_keys(rows, job)
-    assert hot == surveyed_keys(rows, job)
+    survey, listed = surveyed_keys(rows, job)
+    assert survey == survey_of(rows.select(*keys).toArrow(), keys)
     order = rows.select(*keys).distinct().orderBy(*keys).toArrow()
     assert repr(listed.to_pylist()) == repr(order.to_pylist())
 
@@ -39,11 +42,28 @@ def test_spark_counts_the_keys_that_a_survey_counts(rows, keys):
 def test_many_keys_are_not_listed_and_only_the_most_frequent_are_remembered(spark):
     many = spark.range(MOST + 1).selectExpr("id AS k").union(spark.sql("SELECT 7L AS k"))
     job = placing_job(ef.keyed(many, "k").balance(partitions=3), many, ("k",), "applyInPandas")
-    hot, listed = counted_keys(many, job)
+    survey, listed = surveyed_keys(many, job)
+    hot = survey.hot
     assert listed is None
     assert (len(hot.counts), hot.total, max(hot.counts.values())) == (MOST, MOST + 2, 2)
-    hot, listed = counted_keys(many.where("k < 0"), job)
-    assert (hot.counts, hot.total, listed) == ({}, 0, None)
+    assert survey.keys == MOST + 1
+    survey, listed = surveyed_keys(many.where("k < 0"), job)
+    assert (survey.hot.counts, survey.hot.total, survey.keys, listed) == ({}, 0, 0, None)
+
+
+def test_of_large_partitions_a_sample_is_counted_and_it_is_right_on_average(spark):
+    """Every tenth row has the hot key, in a partition that begins without any."""
+    n = 60 * SAMPLED
+    rows = spark.range(0, n, 1, 2).selectExpr(
+        f"CASE WHEN id % 10 = 0 AND id > {SAMPLED} THEN -1 ELSE id % 3000 END AS k"
+    )
+    job = placing_job(ef.keyed(rows, "k").balance(partitions=3), rows, ("k",), "applyInPandas")
+    survey, _ = surveyed_keys(rows, job)
+    hot = survey.hot.counts[int(fingerprint(pa.array([-1]))[0])]
+    assert hot == pytest.approx(n / 10, rel=0.1)
+    assert survey.hot.total == pytest.approx(n, rel=0.05)
+    assert 2600 <= survey.keys <= 3001
+    assert surveyed_keys(rows, job)[0] == survey, "the same sample every time"
 
 
 def test_the_keys_are_not_read_for_one_partition_or_by_hash(spark):
@@ -53,3 +73,12 @@ def test_the_keys_are_not_read_for_one_partition_or_by_hash(spark):
         keyed.applyInPandas(lambda rows: rows, "k int, id bigint")
     with pytest.raises(Exception, match="read"):
         keyed.balance(partitions=3).applyInPandas(lambda rows: rows, "k int, id bigint")
+
+
+def test_cheap_work_on_few_partitions_is_routed_without_a_look(spark):
+    failing = spark.range(1).selectExpr("CAST(raise_error('read') AS int) AS k", "id")
+    plan = ef.keyed(failing, "k").balance(partitions=2).plan()
+    assert plan.scheme == "key"
+    assert "no skew would be worth another scheme" in plan.reason
+    with pytest.raises(Exception, match="read"):
+        ef.keyed(failing, "k").balance(partitions=64).plan()

@@ -9,6 +9,7 @@ from typing import Any
 from evenflow.grouping import make, schemes
 from evenflow.model import InputError
 from evenflow.planning import planners
+from evenflow.planning.batch_costs import Load, Prices
 from evenflow.planning.controller import Replanning
 from evenflow.simulator import simulate
 from evenflow.simulator.replanning import simulate_replanning
@@ -60,8 +61,9 @@ def dry_run(
 ) -> list[Trial]:
     """Try all schemes and planners on a stream, in virtual time.
 
-    Guarantee: `key` comes first. A prediction is the time of the fullest partition: its rows times
-    `seconds_per_row`, its parts of states times `merge_seconds`, and `fixed_seconds`.
+    Guarantee: `key` comes first. A prediction is that of the model by which `auto` decides: the time of
+    the fullest partition, its rows times `seconds_per_row`, its parts of states times `merge_seconds`,
+    and `fixed_seconds`.
 
     Parameters:
         workload: the keys.
@@ -73,6 +75,11 @@ def dry_run(
         sources: tasks that route.
         every_planner: try all planners that are installed, not only mixed and min-table.
     """
+    prices = None
+    if seconds_per_row is not None:
+        prices = Prices(
+            seconds_per_row, partitions, fixed_seconds, route=0.0, merge=merge_seconds, stage=0.0
+        )
     names = ["key", *(name for name in schemes() if name != "key" and name not in _LEFT_OUT)]
     found = []
     for name in names:
@@ -81,13 +88,13 @@ def dry_run(
         except InputError:  # a scheme that cannot run with so many partitions
             continue
         splits = make(name).splits_keys
-        merged = merge_seconds * result.replicas / partitions if splits else 0.0
+        load = Load(rows, result.max_load * rows, result.replicas if splits else None)
         found.append(
             Trial(
                 name,
                 splits,
                 result.max_load * partitions,
-                _seconds(result.max_load * rows, seconds_per_row, fixed_seconds + merged),
+                None if prices is None else prices.seconds(load),
                 result.replication,
                 result.replicas,
             )
@@ -101,12 +108,12 @@ def dry_run(
             for name in (planners() if every_planner else _USUAL)
             if (trial := _under(name, beginning, partitions, messages, keys)) is not None
         ]
-    if seconds_per_row is None:
+    if prices is None:
         return found
     return [
         one
         if one.seconds is not None
-        else _timed(one, rows / partitions * seconds_per_row * one.fullest + fixed_seconds)
+        else replace(one, seconds=prices.seconds(Load(rows, rows / partitions * one.fullest)))
         for one in found
     ]
 
@@ -154,11 +161,3 @@ def _under(
         sum(one.moved_bytes for one in intervals),
         intervals[-1].table_size,
     )
-
-
-def _seconds(rows: float, per_row: float | None, fixed: float) -> float | None:
-    return None if per_row is None else rows * per_row + fixed
-
-
-def _timed(trial: Trial, seconds: float) -> Trial:
-    return replace(trial, seconds=seconds)

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from evenflow.engine.auto import KeySurvey
 from evenflow.engine.dead_letters import DeadLetters
 from evenflow.engine.job import Job
 from evenflow.engine.layout import PARTITION, REPORT
@@ -21,6 +22,7 @@ from evenflow.engine.loop import GRACE, Loop, Metrics
 from evenflow.engine.output import Sink, Tables
 from evenflow.engine.program import KeyedProgram, Stages
 from evenflow.engine.resuming import resumed
+from evenflow.engine.survey import survey_of
 from evenflow.state.checkpoint import Checkpoint
 from evenflow.state.leftovers import drop_uncommitted
 from evenflow.state.source import Source
@@ -44,6 +46,9 @@ class InProcess:
     def run(self, rows: pa.Table, stages: Stages) -> list[str]:
         answers = [batch.column(REPORT).to_pylist() for batch in self._answers(rows, stages)]
         return [report for batch in answers for report in batch]
+
+    def survey(self, rows: pa.Table, job: Job) -> KeySurvey | None:
+        return survey_of(rows, job.key)
 
     def session(self, rows: Any) -> None:
         return None

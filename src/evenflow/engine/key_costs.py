@@ -15,17 +15,25 @@ from evenflow.engine.batch import Batch
 from evenflow.engine.layout import FINGERPRINT
 from evenflow.engine.pieces import row_bytes
 from evenflow.planning.seen import Seen
+from evenflow.planning.steady_costs import steady_costs
 from evenflow.state.checkpoint import content_of
 from evenflow.state.errors import explained
 from evenflow.storage import Storage, together
+
+_TIMED = b"timed"
 
 I64 = npt.NDArray[np.int64]
 
 
 class KeyCosts:
-    """What each key of one task has cost in one batch."""
+    """What each key of one task has cost in one batch.
 
-    def __init__(self) -> None:
+    Parameters:
+        timed: whether costs are seconds by the clock.
+    """
+
+    def __init__(self, timed: bool = False) -> None:
+        self._timed = timed
         self._parts: list[Seen] = []
 
     def add(
@@ -49,6 +57,8 @@ class KeyCosts:
         table = pa.table(
             {"key": seen.keys, "rows": seen.rows, "cost": seen.costs, "state": seen.state}
         )
+        if self._timed:
+            table = table.replace_schema_metadata({_TIMED: "yes"})
         content = pa.BufferOutputStream()
         with pa.ipc.new_file(content, table.schema) as writer:
             writer.write_table(table)
@@ -58,11 +68,16 @@ class KeyCosts:
         return name
 
 
-def read_costs(storage: Storage, names: Iterable[str]) -> Seen:
-    """What all tasks of a batch have written, one row per key."""
-    parts = []
+def read_costs(storage: Storage, names: Iterable[str], past: Seen) -> Seen:
+    """What all tasks of a batch have written, one row per key.
+
+    Parameters:
+        past: what is known of earlier batches, to tell from what the machine has disturbed.
+    """
+    parts, timed = [], False
     for content in together(storage, [partial(content_of, storage, name) for name in names]):
         table = pa.ipc.open_file(pa.py_buffer(content)).read_all()
+        timed = timed or _TIMED in (table.schema.metadata or {})
         columns = (table.column(name).to_numpy() for name in ("key", "rows", "cost", "state"))
         parts.append(Seen.of(*columns))
-    return Seen.sum(parts)
+    return steady_costs(parts, past) if timed else Seen.sum(parts)

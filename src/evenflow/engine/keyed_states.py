@@ -52,6 +52,14 @@ class KeyedStates(Work):
     def mergeable(self) -> bool:  # type: ignore[override]
         return self.operator.mergeable
 
+    @property
+    def row_seconds(self) -> float | None:
+        return self.operator.row_seconds
+
+    @property
+    def timed(self) -> bool:
+        return self.operator.timed
+
     def describe(self) -> str:
         return type(self.operator).__name__
 

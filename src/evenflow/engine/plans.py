@@ -9,15 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from evenflow.engine.auto import KeySurvey, is_open
 from evenflow.engine.batch import Retiring
 from evenflow.engine.job import Job
 from evenflow.engine.reports import Reports, remembered
 from evenflow.engine.splitting import with_split_keys
+from evenflow.engine.survey import plan_for, with_table
 from evenflow.grouping.table import TableRouting
 from evenflow.model import Feedback, InputError, RoutingTable
 from evenflow.model.owners import Owners
 from evenflow.model.plan import Plan
-from evenflow.planning.choosing import choose
+from evenflow.planning.choosing import Choice
 from evenflow.planning.controller import Decision
 from evenflow.state.manifest import Manifest
 
@@ -32,14 +34,21 @@ def first_plan(job: Job) -> Plan:
     if job.scheme is not None:
         return _asked_for(Plan("", job.partitions, job.seed), job.scheme)
     reason = "the first batch: nothing is known of the keys yet"
-    scheme = "key" if job.work.mergeable else TableRouting.name
+    scheme = "key" if job.work.mergeable or is_open(job) else TableRouting.name
     return Plan(scheme, job.partitions, job.seed, reason=reason)
 
 
-def next_plan(job: Job, last: Manifest | None, partitions: int) -> Plan:
-    """What the batch after `last` should follow: the plan it left, with what the user has changed."""
+def next_plan(
+    job: Job, last: Manifest | None, partitions: int, survey: KeySurvey | None = None
+) -> Plan:
+    """What the batch after `last` should follow: the plan it left, with what the user has changed.
+
+    Parameters:
+        survey: the keys of the first batch, if they were looked at.
+    """
     if last is None:
-        return replace(first_plan(job), partitions=partitions)
+        plan = replace(first_plan(job), partitions=partitions)
+        return plan if survey is None else plan_for(job, plan, survey)
     plan = Plan.from_dict(last.plan)
     if job.scheme is not None and _differs(plan, job.scheme):
         plan = _asked_for(plan, job.scheme)
@@ -118,26 +127,38 @@ def resized(plan: Plan, partitions: int, seed: int) -> Plan:
 
 
 def following_plan(
-    job: Job, plan: Plan, reports: Reports, decision: Decision | None, batch: int
+    job: Job,
+    plan: Plan,
+    reports: Reports,
+    decision: Decision | None,
+    batch: int,
+    choice: Choice | None = None,
 ) -> Plan:
     """The plan for the next batch, from what this one has shown.
 
     Parameters:
         batch: the number of the next one.
+        choice: of `auto`, where it has one.
     """
-    following = _following(job, plan, reports, decision)
+    following = _following(job, plan, reports, decision, choice)
     if job.work.side is None or following.scheme != TableRouting.name:
         return following
     limit: int = scheme_of(job, following).limit  # type: ignore[attr-defined]
     return with_split_keys(following, reports.join_costs(), batch, limit, job.work.split_sides)
 
 
-def _following(job: Job, plan: Plan, reports: Reports, decision: Decision | None) -> Plan:
+def _following(
+    job: Job, plan: Plan, reports: Reports, decision: Decision | None, choice: Choice | None
+) -> Plan:
     plan = plan.followed_by(hot=remembered(plan.hot, reports.hot(), reports.rows))
-    if job.scheme is None:
-        choice = choose(job.work.mergeable, plan.partitions, plan.hot, plan.scheme)
-        if choice.scheme != plan.scheme or decision is None:
-            return plan.followed_by(scheme=choice.scheme, parameters={}, reason=choice.reason)
+    if choice is not None:
+        if choice.scheme != plan.scheme:
+            plan = plan.followed_by(scheme=choice.scheme, parameters={}, reason=choice.reason)
+            # The controller has seen no batch yet, but the hot keys are known.
+            return with_table(job, plan, plan.hot) if choice.scheme == TableRouting.name else plan
+        if decision is None:
+            return plan.followed_by(reason=choice.reason)
+        decision = decision._replace(reason=f"{decision.reason}; {choice.reason}")
     if decision is None:
         return _by_counts(scheme_of(job, plan), plan)
     if decision.table is None:

@@ -73,6 +73,10 @@ class ProcessorStates(Work):
     cannot_set_aside = "its state may have changed before it fails"
 
     @property
+    def timed(self) -> bool:
+        return True
+
+    @property
     def delay(self) -> int:  # type: ignore[override]
         return self.late
 

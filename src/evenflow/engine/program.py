@@ -7,6 +7,14 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
+from evenflow.engine.auto import (
+    MEMORY,
+    KeySurvey,
+    choose_next,
+    is_open,
+    learned,
+    survey_pays,
+)
 from evenflow.engine.batch import Batch
 from evenflow.engine.batch_log import log_dead_letters, log_plan_change
 from evenflow.engine.dead_letters import (
@@ -83,6 +91,10 @@ class Executor(Protocol):
         """Run all stages on the rows of a batch; the reports that the owners returned."""
         ...
 
+    def survey(self, rows: Any, job: Job) -> KeySurvey | None:
+        """The keys of a batch before it is routed; None where there are none to look at."""
+        ...
+
     def session(self, rows: Any) -> Any:
         """What sinks are given beside the output."""
         ...
@@ -115,7 +127,7 @@ class KeyedProgram:
         steps: Steps,
         source: Source,
     ) -> Outcome:
-        plan, scheme, context = self._begin(checkpoint, last, batch, source)
+        plan, scheme, context = self._begin(checkpoint, last, rows, batch, source)
         steps.done("plan")
         stages = Stages.of(self.job, plan, batch, context)
         try:
@@ -151,7 +163,13 @@ class KeyedProgram:
         steps.done("sink")
         costs = [r["costs"] for r in reports.state if r.get("costs")]
         decision, memory = self._decide(plan, scheme, context, costs, last)
-        following = following_plan(self.job, plan, reports, decision, batch + 1)
+        choice = None
+        if is_open(self.job):
+            known = learned({} if last is None else last.memory)
+            taken = steps.seconds["tasks"]
+            choice, known = choose_next(self.job, plan, scheme, reports, taken, known)
+            memory = {**memory, MEMORY: known.to_json()}
+        following = following_plan(self.job, plan, reports, decision, batch + 1, choice)
         segments = unexpired(segments_after(context, reports), context.watermarks.closed)
         tasks = tasks_of(scheme, plan.partitions)
         event_time = event_time_after(self.job, context.watermarks, reports.work)
@@ -188,12 +206,15 @@ class KeyedProgram:
         return Outcome(manifest, staged, committed)
 
     def _begin(
-        self, checkpoint: Checkpoint, last: Manifest | None, batch: int, source: Source
+        self, checkpoint: Checkpoint, last: Manifest | None, rows: Any, batch: int, source: Source
     ) -> tuple[Plan, GroupingScheme, Batch]:
         """The plan of a batch, written down before it is first used, and what its tasks begin with."""
         storage = checkpoint.storage
         partitions = requested_partitions(storage, self.job.partitions)
-        wanted = next_plan(self.job, last, partitions)
+        survey = None
+        if last is None and survey_pays(self.job, partitions, stream=True):
+            survey = self.executor.survey(rows, self.job)
+        wanted = next_plan(self.job, last, partitions, survey)
         plan = fixed_plan(storage, batch, wanted)
         if not fits(self.job, plan):  # of a version before, which could split keys
             withdraw_plan(storage, batch)
@@ -244,8 +265,8 @@ class KeyedProgram:
         if not isinstance(scheme, TableRouting) or scheme.plans_itself:
             return None, {}
         home = Owners(plan.partitions, plan.seed, buckets=plan.buckets)
-        seen = read_costs(batch.storage, costs)
         memory = Memory() if last is None else Memory.from_json(last.memory)
+        seen = read_costs(batch.storage, costs, memory.past)
         controller = Controller(self.job.replanning or Replanning(), memory)
         decision = controller.decide(seen, home, plan.table, plan.partitions, scheme.limit)
         return decision, controller.memory.to_json()

@@ -1,86 +1,47 @@
-"""A look at the keys of a batch DataFrame before its rows are routed: which are hot, and what to do."""
+"""What follows from a look at the keys before rows are routed: a scheme, and a routing table."""
 
 from __future__ import annotations
-
-from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
+from evenflow.engine.auto import KeySurvey, choose_by_survey, is_open
 from evenflow.engine.job import Job
 from evenflow.engine.key_list import in_key_order
+from evenflow.engine.reports import REMEMBERED
 from evenflow.engine.routing import fingerprints_of
 from evenflow.grouping.table import TableRouting
 from evenflow.model import KeyCounts, Plan
 from evenflow.model.owners import Owners
 from evenflow.planning import make_planner
-from evenflow.planning.choosing import choose
 from evenflow.planning.controller import Replanning
 from evenflow.planning.protocol import Constraints, Statistics
 
-SURVEYED = pa.schema([("key", pa.int64()), ("rows", pa.int64()), ("total", pa.bool_())])
 
-_COUNTERS = 4096
-_REMEMBERED = 1024
-
-
-@dataclass(frozen=True)
-class Survey:
-    """A task: the most frequent keys of a source partition, by SpaceSaving, and its number of rows.
-
-    Parameters:
-        key: the key columns.
-        capacity: how many keys are counted.
-    """
-
-    key: tuple[str, ...]
-    capacity: int = _COUNTERS
-
-    def __call__(self, source: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from evenflow.sketches.space_saving import SpaceSaving
-
-        sketch = SpaceSaving(self.capacity)
-        state = sketch.start()
-        rows = 0
-        for batch in batches:
-            sketch.update(state, fingerprints_of(batch, self.key))
-            rows += batch.num_rows
-        hot = sketch.hot(state, 0.0) if rows else None
-        keys = np.zeros(0, np.uint64) if hot is None else hot.keys
-        lower = np.zeros(0, np.int64) if hot is None else hot.lower
-        columns = [
-            pa.array(np.append(keys, np.uint64(0)).view(np.int64)),
-            pa.array(np.append(lower, rows)),
-            pa.array(np.arange(len(keys) + 1) == len(keys)),
-        ]
-        yield pa.record_batch(columns, schema=SURVEYED)
+def survey_of(rows: pa.Table, key: tuple[str, ...]) -> KeySurvey | None:
+    """The keys of a table; None if it is empty."""
+    if not rows.num_rows:
+        return None
+    [batch] = rows.select(list(key)).combine_chunks().to_batches()
+    prints, counts = np.unique(fingerprints_of(batch, key), return_counts=True)
+    top = np.argsort(-counts, kind="stable")[:REMEMBERED]
+    hot = dict(zip(prints[top].tolist(), counts[top].tolist(), strict=True))
+    return KeySurvey(KeyCounts(hot, rows.num_rows), len(prints))
 
 
-def hot_keys(surveyed: pa.Table) -> KeyCounts:
-    """The most frequent keys over all source partitions."""
-    total = surveyed.column("total").to_numpy(zero_copy_only=False)
-    rows = surveyed.column("rows").to_numpy()
-    fingerprints, place = np.unique(
-        surveyed.column("key").to_numpy()[~total].view(np.uint64), return_inverse=True
-    )
-    counts = np.bincount(place, rows[~total], len(fingerprints)).astype(np.int64)
-    top = np.argsort(-counts, kind="stable")[:_REMEMBERED]
-    return KeyCounts(
-        {int(fingerprints[i]): int(counts[i]) for i in top if counts[i]}, int(rows[total].sum())
-    )
-
-
-def plan_for(job: Job, plan: Plan, hot: KeyCounts, listed: pa.Table | None = None) -> Plan:
+def plan_for(job: Job, plan: Plan, survey: KeySurvey, listed: pa.Table | None = None) -> Plan:
     """The plan, with a scheme and a routing table that fit how skewed the keys are.
 
     Parameters:
-        hot: the most frequent keys.
+        survey: the keys.
         listed: all keys in order, if they are few and their order matters.
     """
-    if job.scheme is None:
-        choice = choose(job.work.mergeable, plan.partitions, hot)
-        plan = plan.followed_by(scheme=choice.scheme, reason=choice.reason, hot=hot)
+    hot = survey.hot
+    if is_open(job):
+        choice = choose_by_survey(job, plan, survey)
+        # In the order of keys they are at least as even as by hash, and Spark's expressions know it.
+        scheme = choice.scheme if listed is None else TableRouting.name
+        plan = plan.followed_by(scheme=scheme, reason=choice.reason, hot=hot)
     if plan.scheme != TableRouting.name:
         return plan
     planned = with_table(job, plan, hot)

@@ -58,7 +58,8 @@ class Task:
         self.split = split
         self.tally = Tally()
         self.times = EventTimes(job.work.sources)
-        self.costs = KeyCosts() if batch is not None and batch.count_keys else None
+        counts = batch is not None and batch.count_keys
+        self.costs = KeyCosts(job.work.timed) if counts else None
         number, box = (None, None) if batch is None else (batch.number, batch.letters)
         self.guard = Guard(job, number, partition, box)
 

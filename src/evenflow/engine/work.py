@@ -82,6 +82,16 @@ class Work(ABC):
     )
 
     @property
+    def row_seconds(self) -> float | None:
+        """What a row usually costs, in seconds; None where that is up to the user's own code."""
+        return None
+
+    @property
+    def timed(self) -> bool:
+        """Whether keys' costs are seconds by the clock."""
+        return False
+
+    @property
     def tracks_event_time(self) -> bool:
         """Whether its rows move a watermark."""
         return self.expires

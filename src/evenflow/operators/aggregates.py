@@ -35,6 +35,7 @@ class Aggregates(Operator):
     """
 
     name: ClassVar[str] = "aggregates"
+    row_seconds = 3e-7
 
     def __init__(self, **aggregates: Aggregate) -> None:
         if not aggregates:

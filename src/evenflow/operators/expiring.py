@@ -68,6 +68,14 @@ class Expiring(Operator):
         return self.operator.called(method)
 
     @property
+    def row_seconds(self) -> float | None:  # type: ignore[override]
+        return self.operator.row_seconds
+
+    @property
+    def timed(self) -> bool:  # type: ignore[override]
+        return self.operator.timed
+
+    @property
     def whole_keys(self) -> bool:
         return self.operator.whole_keys
 

@@ -82,6 +82,7 @@ class PerKey(Operator):
     """
 
     name: ClassVar[str] = "per-key"
+    timed = True
 
     def __init__(
         self,

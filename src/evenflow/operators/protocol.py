@@ -66,6 +66,11 @@ class Operator:
     #: What `ttl` and `timers` go by: "processingTime" or "eventTime".
     timeMode: str = "processingTime"
 
+    #: What a row usually costs, in seconds, where that is known before the first batch was measured.
+    row_seconds: float | None = None
+    #: Whether `measured` returns seconds by the clock, which the machine disturbs.
+    timed: bool = False
+
     def columns(self) -> Sequence[str] | None:
         """The input columns it reads, besides the key; None for all."""
         return None

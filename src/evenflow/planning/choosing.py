@@ -1,17 +1,23 @@
-"""`auto`: the scheme that fits the operator and the keys."""
+"""`auto`: the scheme under which a batch should take least time, and when that is worth a change."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import NamedTuple
 
-import numpy as np
+from evenflow.planning.batch_costs import Load, Prices
+from evenflow.planning.experience import Experience
+from evenflow.planning.key_loads import KeyLoads
 
-from evenflow.model import KeyCounts
-
-# A worker with a third more than its share is not worth a second shuffle.
-TOLERATED = 1.3
-# The current scheme stays until the load is clearly past the limit.
-HYSTERESIS = 0.1
+#: A scheme that saves no more than this part of a batch is not worth a change.
+MARGIN = 0.1
+#: What must be saved beyond the margin, added up over batches, before the scheme changes.
+ENOUGH = 0.1
+#: Seconds of a batch for which nobody changes anything.
+LEAST = 0.02
+_PATIENT = 3.0  # times as much must be saved for the next change, and less with every batch
+_MOST_PATIENT = 27.0
 
 
 class Choice(NamedTuple):
@@ -21,46 +27,125 @@ class Choice(NamedTuple):
     reason: str
 
 
-def choose(mergeable: bool, workers: int, hot: KeyCounts, current: str = "key") -> Choice:
-    """The cheapest scheme that keeps the fullest worker near the average.
-
-    Key grouping costs nothing extra, so it stays where hot keys do no harm: the fullest worker then has
-    the hottest key and its share of the rest. Two choices suffice while no key exceeds two workers'
-    shares (§II of "When two choices are not enough"); beyond that, hot keys get as many workers as they
-    need.
+def loads_of(keys: KeyLoads, mergeable: bool) -> dict[str, Load]:
+    """What each scheme that fits would make of the keys.
 
     Parameters:
-        mergeable: whether the operator can merge partial states of a key.
-        workers: the number of workers.
-        hot: the counts of the most frequent keys.
-        current: the scheme in use; a change needs slightly more than a tie.
+        mergeable: whether keys may be split.
+    """
+    loads = {"key": keys.hashed(), "table": keys.planned()}
+    if mergeable:
+        loads |= {"partial-key": keys.split(2), "d-choices": keys.split(None)}
+    return loads
+
+
+def pays(prices: Prices, partitions: int) -> bool:
+    """Whether any keys could be so uneven that another scheme than `key` saves time.
+
+    At worst all rows have the same key. With cheap work on few partitions, routing the rows takes
+    longer than that costs, however many they are, and nobody need look at them.
 
     Example:
-        >>> choose(True, 10, KeyCounts({7: 400}, 1000)).scheme
+        >>> pays(Prices(row=3e-7, slots=2), 2), pays(Prices(row=1e-4, slots=2), 2)
+        (False, True)
+    """
+    return prices.row * (partitions - 1) > prices.route
+
+
+def choose_first(loads: Mapping[str, Load], prices: Prices, partitions: int) -> Choice:
+    """The scheme of a batch of whose work nothing was measured yet.
+
+    Parameters:
+        loads: scheme → what it would make of the batch.
+        prices: the usual ones.
+        partitions: how many share the work.
+
+    Example:
+        >>> loads = {"key": Load(1e6, 5e5), "d-choices": Load(1e6, 1e5, parts=2000, in_python=True)}
+        >>> choose_first(loads, Prices(row=1e-4, slots=10), 10).scheme
         'd-choices'
-        >>> choose(True, 10, KeyCounts({7: 4}, 1000)).scheme
+        >>> choose_first(loads, Prices(row=1e-7, slots=10), 10).scheme
         'key'
     """
-    if workers == 1:
-        return Choice("key", "one partition: nothing to balance")
-    if not hot.total:
-        return Choice(current, "nothing is known of the keys yet")
-    counts = np.sort(np.array(list(hot.counts.values()), np.float64))[::-1]
-    shares = counts / hot.total
-    hottest = float(shares[0]) if len(shares) else 0.0
-    # The fullest worker under key grouping: the hottest key, and an even part of the rest.
-    fullest = workers * hottest + (1 - hottest)
-    times = hottest * workers
-    finding = (
-        f"the hottest key has {hottest:.1%} of the rows, {times:.1f} times a partition's share"
-    )
-    if not mergeable:
-        whole = "the operator has no merge, so keys cannot be split"
-        return Choice("table", f"{finding}; {whole}, but moved")
-    limit = TOLERATED * (1 + HYSTERESIS if current == "key" else 1 - HYSTERESIS)
-    if fullest <= limit:
-        return Choice("key", f"{finding}: key grouping is even enough, and the cheapest")
-    two = 2.0 * (1 + HYSTERESIS if current == "partial-key" else 1 - HYSTERESIS)
-    if times <= two:
-        return Choice("partial-key", f"{finding}: two partitions per key are enough")
-    return Choice("d-choices", f"{finding}: hot keys need more than two partitions")
+    seconds = {scheme: prices.seconds(load) for scheme, load in loads.items()}
+    best = min(seconds, key=lambda scheme: seconds[scheme])
+    if seconds["key"] - seconds[best] < max(LEAST, MARGIN * seconds["key"]):
+        best = "key"
+    finding = _finding(loads["key"], prices, partitions)
+    return Choice(best, f"{finding}; {_predicted(best, seconds)}")
+
+
+def choose(
+    current: str, loads: Mapping[str, Load], prices: Prices, partitions: int, known: Experience
+) -> tuple[Choice, Experience]:
+    """The scheme of the next batch, from what this one has shown.
+
+    Guarantee: a pure function. The scheme changes only if another one is predicted to save more than
+    `MARGIN` of a batch, and more than `LEAST`, by so much or for so many batches that it adds up to
+    `ENOUGH` beyond that; a larger saving changes it sooner. Each change makes the next one harder for a
+    while, so the scheme does not go back and forth, whatever the noise.
+
+    Parameters:
+        current: the scheme of this batch.
+        loads: scheme → what it would make of such a batch; of the current one, what it has made.
+        prices: measured as far as possible.
+        partitions: how many share the work.
+        known: what was learned so far.
+
+    Example:
+        >>> loads = {"key": Load(1e6, 5e5), "d-choices": Load(1e6, 1e5, parts=2000, in_python=True)}
+        >>> choice, known = choose("key", loads, Prices(row=1e-4, slots=10), 10, Experience())
+        >>> choice.scheme, known.patience
+        ('d-choices', 3.0)
+    """
+    seconds = {scheme: prices.seconds(load) for scheme, load in loads.items()}
+    now = seconds.get(current, 0.0)
+    if now <= 0:
+        return Choice(current, "nothing is known of the keys yet"), known
+    saved = {}
+    for scheme in seconds:
+        if scheme != current:
+            worth = now - seconds[scheme] > LEAST
+            gain = (1 - seconds[scheme] / now if worth else 0.0) - MARGIN
+            total = known.saved.get(scheme, 0.0) + gain
+            if total > 0:
+                saved[scheme] = round(min(total, _MOST_PATIENT), 6)
+    finding = _finding(loads[current], prices, partitions)
+    stays = f"{finding}; {_predicted(current, seconds)}"
+    best = min(seconds, key=lambda scheme: seconds[scheme])
+    if best == current or best not in saved:
+        best_gain = 0.0 if best == current else 1 - seconds[best] / now
+        why = "" if best_gain <= 0 else f"; {best_gain:.0%} is not worth a change"
+        return Choice(current, stays + why), replace(known, saved=saved)
+    if saved[best] <= ENOUGH * known.patience:
+        why = f"{best} would save {1 - seconds[best] / now:.0%}, not yet for long enough"
+        return Choice(current, f"{stays}; {why}"), replace(known, saved=saved)
+    reason = f"{finding}; {_predicted(best, seconds, current)}"
+    patience = min(known.patience * _PATIENT, _MOST_PATIENT)
+    return Choice(best, reason), replace(known, saved={}, patience=patience, since=0, uneven=())
+
+
+def _finding(load: Load, prices: Prices, partitions: int) -> str:
+    times = load.fullest * partitions / max(load.rows, 1)
+    return f"the fullest partition has {times:.2f} times its share, a row costs {_time(prices.row)}"
+
+
+def _predicted(scheme: str, seconds: Mapping[str, float], instead: str | None = None) -> str:
+    others = [one for one in seconds if one != scheme]
+    text = f"{scheme} should take {_time(seconds[scheme])} a batch"
+    if not others:
+        return text
+    other = instead or min(others, key=lambda one: seconds[one])
+    return f"{text}, {other} {_time(seconds[other])}"
+
+
+def _time(seconds: float) -> str:
+    """Seconds with a unit that fits.
+
+    Example:
+        >>> _time(1.5), _time(0.0123), _time(4e-6)
+        ('1.50 s', '12.3 ms', '4.0 µs')
+    """
+    if seconds >= 1:
+        return f"{seconds:.2f} s"
+    return f"{seconds * 1e3:.1f} ms" if seconds >= 1e-3 else f"{seconds * 1e6:.1f} µs"

@@ -87,8 +87,8 @@ class Memory:
 
     @classmethod
     def from_json(cls, plain: Mapping[str, Any]) -> Memory:
-        """From the result of `to_json`; from nothing, nothing is remembered."""
-        if not plain:
+        """From the result of `to_json`, maybe among other entries; nothing, if it is not there."""
+        if "keys" not in plain:
             return cls()
         try:
             n, predicted = plain["keys"], plain["predicted"]

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, Observation, SparkSession
     from pyspark.sql.types import StructType
 
+    from evenflow.engine.auto import KeySurvey
+    from evenflow.engine.job import Job
+
 _OWN_OF_PARTS = 2  # columns of parts of states before the keys: partition and fingerprint
 TRIES = 4  #: of a batch that Spark wants to be run again; as many as it gives a stage
 
@@ -123,6 +126,11 @@ class OnSpark:
                     raise
         raise AssertionError("unreachable")
 
+    def survey(self, rows: DataFrame | NoRows, job: Job) -> KeySurvey | None:
+        from evenflow.spark.surveying import surveyed_keys
+
+        return None if isinstance(rows, NoRows) else surveyed_keys(rows, job)[0]
+
     def session(self, rows: DataFrame | NoRows) -> SparkSession:
         return rows.sparkSession
 
@@ -208,12 +216,11 @@ def shuffled(
 ) -> DataFrame:
     """The rows, each in its partition.
 
-    Where a key has one owner, by its hash, Spark's own expressions know it, and no row visits Python.
-    Those of a batch DataFrame know the routing table, too; a stream may have another in each batch.
+    Where a key has one owner, by its hash or by the routing table, Spark's own expressions know it, and
+    no row visits Python.
     """
     key = [neutral(names.index(name)) for name in route.key]
-    native = route.by_hash or (route.by_owner and not fingerprints)
-    native = native and can_route([rows.schema[name].dataType for name in key])
+    native = route.by_owner and can_route([rows.schema[name].dataType for name in key])
     owners = (rows, key, route.partitions, route.seed)
     if native and loads is None:
         return shuffled_by_owner(*owners, fingerprints, route.entries)

@@ -63,7 +63,8 @@ def repartitioned(keyed: Keyed, partitions: int | None, split: bool) -> DataFram
         from evenflow.spark.surveying import surveyed_keys
 
         plan = first_plan(job)
-        places = spread_keys(surveyed_keys(df, job), job.partitions)
+        survey, _ = surveyed_keys(df, job)
+        places = spread_keys(survey.hot, job.partitions)
         task = InPartition(Spread(job.key, Owners.of(plan), places), names)
         schema = StructType([StructField(PARTITION, IntegerType()), *rows.schema.fields])
         placed = rows.mapInArrow(task, schema)

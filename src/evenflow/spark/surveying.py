@@ -1,4 +1,4 @@
-"""A look at the keys of a batch DataFrame before its rows are routed."""
+"""A look at the keys before rows are routed, in Spark's own operators: no row visits Python."""
 
 from __future__ import annotations
 
@@ -6,60 +6,69 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from evenflow.engine.auto import KeySurvey, is_open, survey_pays
 from evenflow.engine.job import Job
 from evenflow.engine.key_list import MOST, in_order
 from evenflow.engine.routing import fingerprints_of
-from evenflow.engine.survey import SURVEYED, Survey, hot_keys, plan_for
+from evenflow.engine.survey import plan_for
 from evenflow.model import KeyCounts, Plan
-from evenflow.spark.columns import spark_schema
-from evenflow.spark.execution import InPartition, neutral_columns
+from evenflow.spark.execution import neutral_columns
 from evenflow.spark.names import neutral
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-_ROWS = "rows"
+SAMPLED = 8192  #: rows of a source partition that are all looked at; of more, ever fewer
+_SEED = 1
+_TASKS = 4  # that count the keys
+_ROWS, _AT, _CHANCE = "rows", "at", "chance"
+_ROW_NUMBER = (1 << 33) - 1  # the bits of Spark's increasing id that number the rows of a partition
 
 
 def survey_plan(df: DataFrame, job: Job, plan: Plan) -> Plan:
     """The plan, with a scheme and a routing table that fit how skewed the keys of the DataFrame are.
 
-    A Spark job reads the key columns once, here.
+    A Spark job reads the key columns once, here, unless no keys could make that pay.
     """
-    if job.work.in_key_order:
-        return plan_for(job, plan, *counted_keys(df, job))
-    return plan_for(job, plan, hot_keys(_surveyed(df, job)))
+    if is_open(job) and not survey_pays(job, plan.partitions):
+        return plan.followed_by(
+            reason=f"rows are worked on faster than routed: on {plan.partitions} partitions, no skew "
+            "would be worth another scheme"
+        )
+    survey, listed = surveyed_keys(df, job)
+    return plan_for(job, plan, survey, listed if job.work.in_key_order else None)
 
 
-def surveyed_keys(df: DataFrame, job: Job) -> KeyCounts:
-    """The most frequent keys of the DataFrame; a Spark job reads the key columns once."""
-    return hot_keys(_surveyed(df, job))
-
-
-def _surveyed(df: DataFrame, job: Job) -> pa.Table:
-    keys = neutral_columns(df, job.key)
-    return keys.mapInArrow(InPartition(Survey(job.key), job.key), spark_schema(SURVEYED)).toArrow()
-
-
-def counted_keys(df: DataFrame, job: Job) -> tuple[KeyCounts, pa.Table | None]:
+def surveyed_keys(df: DataFrame, job: Job) -> tuple[KeySurvey, pa.Table | None]:
     """The most frequent keys, and all keys in order if they are few.
 
-    Spark counts them itself, so no row visits Python. Where whole rows are shuffled and sorted next, a
-    shuffle of counts is little.
+    Guarantee: exact where no source partition has more than `SAMPLED` rows. Of the others, row i is
+    looked at with probability `SAMPLED` / i, and counts for i / `SAMPLED`: the counts are right on
+    average, and the rows that are grouped and shuffled grow with the logarithm of all.
+
+    A Spark job reads the key columns once.
     """
     from pyspark.sql import Observation
     from pyspark.sql import functions as F
 
     names = [neutral(i) for i in range(len(job.key))]
-    counted = neutral_columns(df, job.key).groupBy(*names).agg(F.count(F.lit(1)).alias(_ROWS))
+    at = F.monotonically_increasing_id().bitwiseAND(F.lit(_ROW_NUMBER).cast("bigint")) + 1
+    rows = neutral_columns(df, job.key).select(*names, at.alias(_AT), F.rand(_SEED).alias(_CHANCE))
+    looked_at = rows.where(F.col(_CHANCE) * F.col(_AT) <= SAMPLED)
+    # In batches of a stream, Spark would start a task for each of its shuffle partitions.
+    looked_at = looked_at.repartition(_TASKS, *names)
+    weight = F.greatest(F.lit(1.0), F.col(_AT) / F.lit(float(SAMPLED)))
+    counted = looked_at.groupBy(*names).agg(F.round(F.sum(weight)).cast("bigint").alias(_ROWS))
     totals = Observation()
-    counted = counted.observe(totals, F.sum(_ROWS).alias(_ROWS))
+    counted = counted.observe(totals, F.sum(_ROWS).alias(_ROWS), F.count(F.lit(1)).alias("keys"))
     top = counted.orderBy(F.desc(_ROWS)).limit(MOST + 1).toArrow()
-    rows = top.column(_ROWS).to_pylist()
+    counts = top.column(_ROWS).to_pylist()
     keys = top.drop_columns([_ROWS]).rename_columns(list(job.key)).combine_chunks()
-    few = len(rows) <= MOST
-    total = sum(rows) if few else int(totals.get[_ROWS])
+    few = len(counts) <= MOST
+    total, distinct = (
+        (sum(counts), len(counts)) if few else (int(totals.get[_ROWS]), int(totals.get["keys"]))
+    )
     batches = keys.to_batches()
     prints = fingerprints_of(batches[0], job.key).tolist() if batches else []
-    hot = KeyCounts(dict(list(zip(prints, rows, strict=True))[:MOST]), total)
-    return hot, in_order(keys) if few and rows else None
+    hot = KeyCounts(dict(list(zip(prints, counts, strict=True))[:MOST]), total)
+    return KeySurvey(hot, distinct), in_order(keys) if few and counts else None

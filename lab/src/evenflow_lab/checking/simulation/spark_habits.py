@@ -10,8 +10,11 @@ from typing import Any, TypeVar
 import numpy as np
 import pyarrow as pa
 
+from evenflow.engine.auto import KeySurvey
+from evenflow.engine.job import Job
 from evenflow.engine.layout import PARTITION, REPORT
 from evenflow.engine.program import Stages
+from evenflow.engine.survey import survey_of
 from evenflow.model.errors import EvenflowError
 from evenflow.spark.progress_log import PROGRESS
 from evenflow_lab.checking.simulation.store import SimulatedStorage
@@ -88,6 +91,9 @@ class OnTasks:
 
     def session(self, rows: Any) -> None:
         return None
+
+    def survey(self, rows: pa.Table, job: Job) -> KeySurvey | None:
+        return survey_of(rows, job.key)
 
     def run(self, rows: pa.Table, stages: Stages) -> list[str]:
         wanted = rows.select(stages.job.rows.names)
