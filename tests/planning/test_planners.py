@@ -273,8 +273,8 @@ def test_theorem_2_holds_where_algorithm_1_terminates(instance):
 
 
 def test_theorem_2_does_not_say_that_mixed_terminates_where_llfd_does():
-    """γ takes other keys from the full worker than cost does: LLFD ends with 2.3 % too much, Algorithm 4
-    is left with a key that fits nowhere, and as printed never ends."""
+    """γ takes other keys from the full worker than cost does: LLFD ends with 2.3 % too much, Algorithm
+    4 is left with a key that fits nowhere, and as printed never ends."""
     statistics = Statistics.of([11, 11, 8, 6, 7], worker=[1, 0, 1, 1, 1], state=[4, 3, 4, 1, 1])
     constraints = Constraints(2, theta=0.05)
     by_llfd, by_mixed = (

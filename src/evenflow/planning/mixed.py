@@ -79,8 +79,8 @@ class Mixed:
 
 def printed_trials(room: Room) -> Iterator[Assignment]:
     """Algorithm 4 as printed: move back no key, then as many as the previous trial had excess entries,
-    until there are none. Where a number comes again, which would go on for ever, or after `MOST_TRIALS`,
-    all keys are moved back."""
+    until there are none. Where a number comes again, which would go on for ever, or after
+    `MOST_TRIALS`, all keys are moved back."""
     order = by_state(room)
     tried: list[int] = []
     back = 0

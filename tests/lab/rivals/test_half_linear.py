@@ -62,8 +62,8 @@ def test_the_papers_rule_by_sign_does_not_give_the_papers_example():
 
 
 def test_theorem_3_is_false_within_its_premise():
-    """Its proof needs more keys of small load than of big load, and the smallest value to be 1. Here are
-    twice as many; but s = ⌊max / R⌋ gives what lies above y₁ one candidate only, and each small key
+    """Its proof needs more keys of small load than of big load, and the smallest value to be 1. Here
+    are twice as many; but s = ⌊max / R⌋ gives what lies above y₁ one candidate only, and each small key
     makes good for 1 of the 3 that each big one loses."""
     levels = [4, 2, 1]  # r + ⌊7 / 4⌋ = 3 representatives
     for many in (10, 1000):

@@ -4,8 +4,8 @@ On small random instances an exact solver (CP-SAT of OR-tools) finds out whether
 keeps θmax and the table's limit, and the least state that such a plan moves. Beside it: how often a
 planner keeps both where that can be done, and how much more than the least it then moves.
 
-Below it stands how often what the paper claims of Mixed fails on such instances: that it ends as printed,
-and Theorems 2 and 4 on how even it is. Theorem 2 is asked only where Algorithm 1 terminates.
+Below it stands how often what the paper claims of Mixed fails on such instances: that it ends as
+printed, and Theorems 2 and 4 on how even it is. Theorem 2 is asked only where Algorithm 1 terminates.
 """
 
 from __future__ import annotations

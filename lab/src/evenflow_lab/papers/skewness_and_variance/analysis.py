@@ -71,8 +71,8 @@ def replanned(
     """Figures 8 to 10, 12, 17 and 19 to 21: a planner over some intervals, in one row.
 
     Parameters:
-        planner: its name alone, `mixed-literal` for Algorithm 4 as printed; β comes on its own, for those
-            that have one.
+        planner: its name alone, `mixed-literal` for Algorithm 4 as printed; β comes on its own, for
+            those that have one.
     """
     spec = {
         "mixed-literal": f"mixed:literal=1,beta={beta}",

@@ -58,8 +58,8 @@ def small_table_acts_as_mintable(rows: Rows) -> Verdict:
     table = read.typical(own, "table_size_max", theta=terms.THETA, table_limit=least)
     return read.judged(
         mintable / terms.ABOUT <= curve[least] <= mintable * terms.ABOUT and table > least,
-        f"with N_A = {least} literal Mixed's migration cost is {read.number(curve[least])} %, its largest "
-        f"table has {table:,.0f} entries; MinTable's cost is {read.number(mintable)} %",
+        f"with N_A = {least} literal Mixed's migration cost is {read.number(curve[least])} %, its "
+        f"largest table has {table:,.0f} entries; MinTable's cost is {read.number(mintable)} %",
         "the costs are within a quarter of each other, and the limit is exceeded",
         "Where no plan keeps both limits, our Mixed does not leave the table's alone: it takes the "
         "plan that exceeds both, load and table, by the least part.",
@@ -202,7 +202,8 @@ def larger_window_cheaper(rows: Rows) -> Verdict:
     correlation = read.rank_correlation(curve)
     return read.judged(
         correlation <= -terms.GROWS,
-        f"Literal Mixed's migration cost by w: {read.listed(curve, ' %')}; rank correlation {correlation:.2f}",
+        f"Literal Mixed's migration cost by w: {read.listed(curve, ' %')}; rank correlation "
+        f"{correlation:.2f}",
         "at most −0.8",
     )
 

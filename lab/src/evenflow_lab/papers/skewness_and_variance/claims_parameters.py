@@ -150,7 +150,7 @@ def mixed_jumps_after_35(rows: Rows) -> Verdict:
             ratios[w][40] <= terms.ABOUT and costs[w][40] >= terms.MUCH * costs[w][35]
             for w in WINDOWS
         ),
-        f"Literal Mixed's cost, by N_D: {_list(costs, ' %')}; MinTable's over literal Mixed's at N_D = 40: "
+        f"Literal Mixed's cost, by N_D: {_list(costs, ' %')}; MinTable's over it at N_D = 40: "
         + ", ".join(f"w = {w}: {read.number(ratios[w][40])}" for w in WINDOWS)
         + f"; literal Mixed's largest table, of 3000 allowed: {read.listed(tables)}",
         "at N_D = 40 the cost is at least 1.5 times that at 35, and MinTable's at most 1.25 times it",

@@ -79,8 +79,8 @@ def mixed_cost_grows_slower_than_readjs(rows: Rows) -> Verdict:
     growth = {"Mixed": mixed[high] - mixed[low], "Readj": readj[high] - readj[low]}
     return read.judged(
         growth["Mixed"] < growth["Readj"],
-        f"migration cost by f: literal Mixed {read.listed(mixed, ' %')}; Readj {read.listed(readj, ' %')}; "
-        f"from f = {low:g} to {high:g} Mixed's grows by {read.number(growth['Mixed'])}, Readj's by "
+        f"migration cost by f: literal Mixed {read.listed(mixed, ' %')}; Readj "
+        f"{read.listed(readj, ' %')}; from f = {low:g} to {high:g} Mixed's grows by {read.number(growth['Mixed'])}, Readj's by "
         f"{read.number(growth['Readj'])} points",
         "Mixed's by less",
     )
