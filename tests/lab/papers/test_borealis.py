@@ -7,7 +7,7 @@ import pytest
 import evenflow_lab
 from evenflow_lab.cli.reproduction import Reproduction
 from evenflow_lab.experiments import expand, figure_rows, judge, load_paper, plan, run_cell
-from evenflow_lab.experiments.claims import claims_of
+from evenflow_lab.experiments.claims import claims_of, decide
 from evenflow_lab.experiments.store import digest
 from evenflow_lab.papers.borealis import analysis
 
@@ -158,8 +158,8 @@ def test_claims_follow_the_rows(rows, figure, id, one, other):
 
 
 def held(id, **rows):
-    [function] = [one.function for one in claims_of(PAPER) if one.id == id]
-    return function(rows).held
+    [one] = [one for one in claims_of(PAPER) if one.id == id]
+    return decide(PAPER, one, rows)[0].held
 
 
 @pytest.mark.parametrize(("correlation", "verdict"), [(0.09, True), (-0.11, False)])

@@ -8,7 +8,7 @@ import evenflow_lab
 from evenflow.planning.protocol import Constraints
 from evenflow_lab.cli.reproduction import Reproduction
 from evenflow_lab.experiments import expand, figure_rows, judge, load_paper, plan, run_cell
-from evenflow_lab.experiments.claims import claims_of
+from evenflow_lab.experiments.claims import claims_of, decide
 from evenflow_lab.experiments.store import digest
 from evenflow_lab.papers.skewness_and_variance import analysis
 from evenflow_lab.simulators.replanning import replan
@@ -192,8 +192,8 @@ def test_claims_follow_the_rows(rows):
 
 
 def held(id, **rows):
-    [function] = [one.function for one in claims_of(PAPER) if one.id == id]
-    return function(rows).held
+    [one] = [one for one in claims_of(PAPER) if one.id == id]
+    return decide(PAPER, one, rows)[0].held
 
 
 @pytest.mark.parametrize(("at_008", "verdict"), [(3.0, True), (2.9, False)])

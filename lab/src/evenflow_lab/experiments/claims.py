@@ -194,7 +194,7 @@ def judge(paper: Paper, rows: Rows, mode: str = "") -> list[LedgerEntry]:
         if not (all(figure in rows for figure in one.figures) if one.figures else whole):
             continue
         own = {figure: rows[figure] for figure in one.figures}
-        verdict, seeds, held_by = _verdict(paper, one, own)
+        verdict, seeds, held_by = decide(paper, one, own)
         targets = [f"{paper.name}/{figure}" for figure in one.figures] or [paper.name]
         command = " ".join(["evenflow", "reproduce", *targets, *([f"--{mode}"] if mode else [])])
         ledger.append(
@@ -217,7 +217,7 @@ def judge(paper: Paper, rows: Rows, mode: str = "") -> list[LedgerEntry]:
     return ledger
 
 
-def _verdict(paper: Paper, one: Claim, rows: Rows) -> tuple[Verdict, int, int]:
+def decide(paper: Paper, one: Claim, rows: Rows) -> tuple[Verdict, int, int]:
     """The verdict on all rows together; over how many seeds; for how many of them the claim holds."""
     where = f"{paper.folder / 'claims.py'}: claim {one.id!r} ({one.function.__name__})"
     try:

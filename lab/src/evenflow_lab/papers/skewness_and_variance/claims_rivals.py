@@ -80,7 +80,8 @@ def mixed_cost_grows_slower_than_readjs(rows: Rows) -> Verdict:
     return read.judged(
         growth["Mixed"] < growth["Readj"],
         f"migration cost by f: literal Mixed {read.listed(mixed, ' %')}; Readj "
-        f"{read.listed(readj, ' %')}; from f = {low:g} to {high:g} Mixed's grows by {read.number(growth['Mixed'])}, Readj's by "
+        f"{read.listed(readj, ' %')}; from f = {low:g} to {high:g} Mixed's grows by "
+        f"{read.number(growth['Mixed'])}, Readj's by "
         f"{read.number(growth['Readj'])} points",
         "Mixed's by less",
     )
