@@ -126,6 +126,19 @@ def test_every_trial_of_mixed_is_that_of_the_pseudo_code(instance, beta):
         assert assignment.overload == pytest.approx(overload_of(trial)) if len(statistics) else True
 
 
+def test_literal_mixed_goes_on_after_a_trial_that_moved_all_keys_back():
+    """Both entries are moved back and one too many is needed; line 10 then asks for one, and that ends."""
+    statistics = Statistics.of(
+        [4, 7, 3, 6, 2], worker=[1, 1, 1, 0, 1], home=[1, 1, 1, 1, 0], state=[1, 3, 2, 4, 2]
+    )
+    constraints = Constraints(2, theta=0.3, table_limit=1)
+    printed = literal.mixed(statistics, constraints, as_printed=True)
+    assert [trial.table_size() for trial in printed] == [3, 2, 1]
+    plan = Mixed(literal=True).plan(statistics, constraints)
+    assert plan.details["trials"] == 3
+    assert plan.table_size() == 1
+
+
 @given(instances(), st.sampled_from([0.5, 1.0, 1.5]))
 @settings(max_examples=150)
 def test_literal_mixed_is_the_pseudo_code_as_printed(instance, beta):

@@ -84,16 +84,16 @@ def printed_trials(room: Room) -> Iterator[Assignment]:
     order = by_state(room)
     tried: list[int] = []
     back = 0
-    while True:
+    while back not in tried and len(tried) < MOST_TRIALS - 1:
         found = assign(room, order[:back])
         yield found
         over = found.table_size - room.constraints.table_limit
-        if over <= 0 or back == len(order):
+        if over <= 0:
             return
         tried.append(back)
         back = min(over, len(order))
-        if back in tried or len(tried) == MOST_TRIALS - 1:
-            back = len(order)
+    if len(order):
+        yield assign(room, order)
 
 
 def trials(room: Room) -> Iterator[Assignment]:
