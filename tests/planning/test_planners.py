@@ -127,7 +127,7 @@ def test_every_trial_of_mixed_is_that_of_the_pseudo_code(instance, beta):
 
 
 def test_literal_mixed_goes_on_after_a_trial_that_moved_all_keys_back():
-    """Both entries are moved back and one too many is needed; line 10 then asks for one, and that ends."""
+    """Both entries are moved back and one too many is needed; line 10 then asks for one; that ends."""
     statistics = Statistics.of(
         [4, 7, 3, 6, 2], worker=[1, 1, 1, 0, 1], home=[1, 1, 1, 1, 0], state=[1, 3, 2, 4, 2]
     )
