@@ -44,6 +44,10 @@ class Mixed:
 
     Parameters:
         beta: the weight of the cost against that of the state in γ = c^β / S.
+        literal: the paper's Algorithm 4 without what is said above: a trial moves back as many keys as
+            the last one had excess entries, and the last trial is the plan, whatever limits it exceeds.
+            Where the printed loop would not end, all keys are moved back: §V says that Mixed then
+            "degenerates to MinTable". The guarantee is only that of `MinMig`.
 
     Example:
         >>> seen = Statistics.of([7, 4, 5, 2, 1, 1], worker=[0, 0, 0, 1, 1, 1], home=[0, 0, 1, 0, 1, 1])
@@ -58,13 +62,38 @@ class Mixed:
     symbol: ClassVar[str] = "Mixed"
 
     beta: float = 1.5
+    literal: bool = False
 
     def __post_init__(self) -> None:
         check_not_negative("β", self.beta)
 
     def plan(self, statistics: Statistics, constraints: Constraints) -> Proposal:
         room = prepare(statistics, constraints, by_cost=False, beta=self.beta)
-        return best_proposal(room, trials(room), self.name, first=True)
+        if not self.literal:
+            return best_proposal(room, trials(room), self.name, first=True)
+        *before, last = printed_trials(room)
+        details = _details(self.name, last, 1 + len(before))
+        workers = workers_after(room, last)
+        return Proposal(statistics, constraints, workers, self.name, details)
+
+
+def printed_trials(room: Room) -> Iterator[Assignment]:
+    """Algorithm 4 as printed: move back no key, then as many as the previous trial had excess entries,
+    until there are none. Where a number comes again, which would go on for ever, or after
+    `MOST_TRIALS`, all keys are moved back."""
+    order = by_state(room)
+    tried: list[int] = []
+    back = 0
+    while back not in tried and len(tried) < MOST_TRIALS - 1:
+        found = assign(room, order[:back])
+        yield found
+        over = found.table_size - room.constraints.table_limit
+        if over <= 0:
+            return
+        tried.append(back)
+        back = min(over, len(order))
+    if len(order):
+        yield assign(room, order)
 
 
 def trials(room: Room) -> Iterator[Assignment]:
@@ -117,13 +146,17 @@ def best_assignment(
         stay = _Choice.of("staying", assign_nothing(room), constraints)
         if chosen.excess > WORTH * stay.excess:
             chosen = stay
-    details = {
-        "by": chosen.by,
+    return chosen.assignment, _details(chosen.by, chosen.assignment, tried)
+
+
+def _details(by: str, found: Assignment, tried: int) -> dict[str, Any]:
+    """How a plan was found."""
+    return {
+        "by": by,
         "trials": tried,
-        "moved_back": len(chosen.assignment.moved_back),
-        "unfit": chosen.assignment.unfit,
+        "moved_back": len(found.moved_back),
+        "unfit": found.unfit,
     }
-    return chosen.assignment, details
 
 
 def _relaxed(room: Room) -> Iterator[Assignment]:

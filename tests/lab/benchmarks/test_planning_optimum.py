@@ -58,4 +58,6 @@ def test_claims_are_counted():
     found = claims(40)
     assert found["instances"] == 40
     assert 0 <= found["endless"] <= found["trials"] <= 40
-    assert 0 <= found["theorem_2_fails"] <= found["theorem_2_cases"] <= 40
+    assert found["both_end"] + found["mixed_does_not"] == found["llfd_ends"] <= 40
+    assert found["above_theta"] == 0
+    assert 0 <= found["less_even"] <= found["both_end"]

@@ -151,6 +151,20 @@ def test_a_paper_is_reproduced(run, tmp_path):
     assert "evenflow reproduce tiny/fig2 --quick" in (folder / "ledger.md").read_text()
 
 
+def test_a_summary_of_all_papers_is_put_into_a_page(run, tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("Before.\n\n<!-- verdicts -->\n<!-- end -->\n\nAfter.\n", encoding="utf-8")
+    assert run("tiny", "--summary", page)[0] == 0
+    text = page.read_text(encoding="utf-8")
+    assert "| A tiny paper | quick | 1 | 1 |  |  |  |  |  | 1 |" in text
+    assert "| A tiny paper | `wrong` | §2 | not known |  |" in text
+    assert text.endswith("After.\n")
+    page.write_text("No place.", encoding="utf-8")
+    code, _, err = run("tiny", "--summary", page)
+    assert code != 0
+    assert "has no place for the verdicts" in err
+
+
 def test_full_has_the_papers_numbers(run, tmp_path):
     assert run("tiny/fig1", "--full")[0] == 0
     rows = table(tmp_path / "out" / "tiny" / "fig1.csv")

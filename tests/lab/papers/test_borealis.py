@@ -7,9 +7,9 @@ import pytest
 import evenflow_lab
 from evenflow_lab.cli.reproduction import Reproduction
 from evenflow_lab.experiments import expand, figure_rows, judge, load_paper, plan, run_cell
-from evenflow_lab.experiments.claims import claims_of
+from evenflow_lab.experiments.claims import claims_of, decide
 from evenflow_lab.experiments.store import digest
-from evenflow_lab.papers.borealis import analysis
+from evenflow_lab.papers.borealis import analysis, terms
 
 pytestmark = pytest.mark.slow
 
@@ -51,9 +51,10 @@ def made_up(run):
         "latency_ratio": 2.0 if good else 20.0,
         "deviation": 0.05 if good else 0.04 if name == "MINIMUM" else 0.15,
         "window_deviation": 0.05 if good else 0.04 if name == "MINIMUM" else 0.15,
-        "correlation": 0.5 if name == "COR-GLB" else 0.0,
+        "correlation": 0.6 if name == "COR-GLB" else 0.0,
         "window_correlation": 0.6,
         "load_moved": 30.0 if "RE" in name else 10.0,
+        "growth": 0.0,
         "final_deviation": 0.05 if "RE" in name or "GLB" in name else 0.07,
         "final_latency_ratio": 2.0,
     }
@@ -129,6 +130,50 @@ def test_every_claim_is_judged_and_says_numbers(rows):
 
 
 @pytest.mark.parametrize(
+    ("ours", "rivals", "latency", "verdict"),
+    [
+        (0.0, 0.0, 20.0, True),  # at 0.95 nobody's queues grow
+        (0.0, 0.0, 11.0, False),
+        (0.0, 0.1, 20.0, True),  # the rivals' do
+        (0.1, 0.1, 1.0, True),  # both: latencies say how long the run was
+        (0.1, 0.0, 20.0, False),  # ours alone
+    ],
+)
+def test_where_queues_grow_latencies_decide_nothing(ours, rivals, latency, verdict):
+    fig3 = [
+        {
+            "grouping": name,
+            "level": level,
+            "seed": seed,
+            "latency_ratio": 10.0 if name == "COR-GLB" else latency if level == 0.95 else 30.0,
+            "growth": 0.0 if level < 0.95 else ours if name == "COR-GLB" else rivals,
+        }
+        for name in ("COR-GLB", "LLF-GLB", "RAND-GLB")
+        for level in (0.8, 0.95)
+        for seed in (1, 2)
+    ]
+    assert held("cor-glb-much-lower-latency", fig3=fig3) is verdict
+
+
+@pytest.mark.parametrize(
+    ("correlations", "verdict"),
+    [((0.4, 0.6, 0.9), True), ((0.3, 0.4, 0.9), False), ((0.6, 0.9, 0.95), False)],
+)
+def test_the_correlation_of_065_is_a_band_around_it(correlations, verdict):
+    table3 = [
+        {"grouping": "COR-GLB", "seed": s, "correlation": c, "window_correlation": 0.7}
+        for s, c in enumerate(correlations)
+    ]
+    assert held("cor-glb-large-correlation", table3=table3) is verdict
+
+
+@pytest.mark.parametrize(("level", "grows"), [(0.8, False), (1.1, True)])
+def test_queues_grow_where_more_arrives_than_nodes_can_do(level, grows):
+    row = analysis.placed_once("LLF-GLB", level, 0.0, 60.0, 1)
+    assert (row["growth"] > (5 if grows else 1) * terms.GROWS) is grows
+
+
+@pytest.mark.parametrize(
     ("figure", "id", "one", "other"),
     [
         ("fig1", "cut-plan-much-better", "cut plan", "connected plan"),
@@ -158,8 +203,8 @@ def test_claims_follow_the_rows(rows, figure, id, one, other):
 
 
 def held(id, **rows):
-    [function] = [one.function for one in claims_of(PAPER) if one.id == id]
-    return function(rows).held
+    [one] = [one for one in claims_of(PAPER) if one.id == id]
+    return decide(PAPER, one, rows)[0].held
 
 
 @pytest.mark.parametrize(("correlation", "verdict"), [(0.09, True), (-0.11, False)])

@@ -61,13 +61,27 @@ def test_the_papers_rule_by_sign_does_not_give_the_papers_example():
     assert naive(COSTS, 4, nearest_to_nothing, [8, 4, 2, 1])[1] == 0
 
 
-def test_theorem_3_is_false_as_the_paper_has_it():
-    """s = ⌊max / R⌋ gives what lies above y₁ one candidate only."""
-    costs = [7] * 10
+def test_theorem_3_is_false_within_its_premise():
+    """Its proof needs more keys of small load than of big load, and the smallest value to be 1. Here
+    are twice as many; but s = ⌊max / R⌋ gives what lies above y₁ one candidate only, and each small key
+    makes good for 1 of the 3 that each big one loses."""
     levels = [4, 2, 1]  # r + ⌊7 / 4⌋ = 3 representatives
-    for rule in (by_sign, nearest_to_nothing):
-        assert naive(costs, 4, rule, levels)[1] == 30  # of 70
-    assert abs(discretized(costs, 4).deviation) <= 2
+    for many in (10, 1000):
+        costs = [7] * many + [1] * (2 * many)
+        for rule in (by_sign, nearest_to_nothing):
+            assert naive(costs, 4, rule, levels)[1] == many  # of 9 · many
+        assert abs(discretized(costs, 4).deviation) <= 2
+
+
+@pytest.mark.parametrize("degree", [2, 8, 64])
+def test_theorem_3_holds_for_the_papers_own_costs(degree):
+    """Zipf's, as its generator has them: only the few largest keys lie above y₁."""
+    costs = np.maximum(np.round(1e4 * np.arange(1, 20_001) ** -0.85), 1).tolist()
+    whole = math.floor(max(costs) / degree)
+    levels = [*np.arange(whole, 0, -1) * degree, *(2**r for r in range(degree.bit_length() - 1))]
+    assert abs(naive(costs[:3], degree, by_sign, levels)[1]) <= 3 * degree
+    small = [level for level in levels if level <= 2 * costs[2000]]
+    assert abs(naive(costs[2000:], degree, by_sign, small)[1]) <= degree
 
 
 @given(values, degrees)

@@ -119,6 +119,16 @@ def test_queuing_delays_without_moves_are_those_of_first_come_first_served():
     assert alone.mean == pytest.approx(0.5e-3 * 0.5 / (2 * 0.5), rel=0.05)
 
 
+def test_a_fixed_cost_keeps_a_consumer_as_busy_as_processing_does():
+    processing, fixed = (
+        simulate_log("key", FEW, PartitionedLog(3, 1_000.0, service, fixed=rest), seed=4)
+        for service, rest in ((2.5e-3, 0.0), (0.5e-3, 2e-3))
+    )
+    assert fixed.percentiles == processing.percentiles
+    assert fixed.log.utilisation == pytest.approx(processing.log.utilisation)
+    assert fixed.mean > simulate_log("key", FEW, PartitionedLog(3, 1_000.0, 0.5e-3), seed=4).mean
+
+
 def test_the_result_does_not_depend_on_chunks_and_repeats_itself(monkeypatch):
     log = PartitionedLog(partitions=4, rate=10_000.0, service=3e-4)
     spec = "smalops:window=5000,interval=5000,threshold=0.002"
@@ -222,6 +232,7 @@ def test_moves_of_one_moment_are_reported_from_where_the_key_was_to_where_it_end
         ({"partitions": 0}, "partitions"),
         ({"rate": 0.0}, "rate"),
         ({"service": -1.0}, "service"),
+        ({"fixed": -1.0}, "fixed cost"),
         ({"hand_over": -1.0}, "hand-over"),
     ],
 )

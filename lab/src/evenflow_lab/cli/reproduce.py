@@ -42,6 +42,15 @@ def reproduce(
         ),
     ] = True,
     out: Annotated[Path, typer.Option(help="Where everything goes.")] = Path("out/reproduce"),
+    summary_page: Annotated[
+        Path | None,
+        typer.Option(
+            "--summary",
+            metavar="PAGE",
+            help="A Markdown page; the tables of all papers' verdicts that OUT holds are put between "
+            "its marks.",
+        ),
+    ] = None,
     scheme: Annotated[
         list[Path] | None,
         typer.Option(
@@ -85,6 +94,10 @@ def reproduce(
     if source_file is not None and not key:
         raise InputError(f"--input {str(source_file)!r} needs --key: the column with the key")
     make_writable(out)
+    if summary_page is not None:
+        from evenflow_lab.experiments.summary import check_page
+
+        check_page(summary_page)
 
     from evenflow_lab.cli.reproduction import Reproduction
     from evenflow_lab.experiments import CellStore, run_cells
@@ -108,6 +121,10 @@ def reproduce(
     if not as_json:
         note("reproduce: drawing")
     summary = work.write(outcomes, out)
+    if summary_page is not None:
+        from evenflow_lab.experiments.summary import write_summary
+
+        write_summary(out, summary_page)
     if as_json:
         print_json(summary)
         return
@@ -149,12 +166,14 @@ def _print(summary: dict[str, Any]) -> None:
         console.print(table)
         if paper["ledger"]:
             claims = new_table()
-            for heading in ("claim", "verdict", "measured"):
-                claims.add_column(heading, no_wrap=heading == "verdict", overflow="fold")
+            for heading in ("claim", "verdict", "seeds", "cause", "measured"):
+                claims.add_column(heading, no_wrap=heading in {"verdict", "seeds"}, overflow="fold")
             for entry in paper["ledger"]:
                 claims.add_row(
                     table_cell(entry["id"], "bold"),
                     entry["verdict"],
+                    f"{entry['held_by']}/{entry['seeds']}" if entry["seeds"] else "",
+                    entry["cause"],
                     table_cell(entry["measured"] or entry["why"]),
                 )
             console.print(claims)

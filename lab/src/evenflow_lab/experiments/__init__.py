@@ -1,5 +1,6 @@
 """Experiments as data: papers, their figures, the runs behind them, and the claims ledger."""
 
+from evenflow_lab.experiments.causes import Cause, causes_of
 from evenflow_lab.experiments.cells import Row, run_and_time, run_cell
 from evenflow_lab.experiments.claims import (
     Claim,
@@ -37,10 +38,12 @@ from evenflow_lab.experiments.runner import (
     warm_up,
 )
 from evenflow_lab.experiments.scheme_files import read_scheme_file
+from evenflow_lab.experiments.seeds import Measured, Threshold
 from evenflow_lab.experiments.store import CellStore, digest
 from evenflow_lab.experiments.tables import figure_rows, write_ledger, write_table
 
 __all__ = [
+    "Cause",
     "Cell",
     "CellStore",
     "Claim",
@@ -48,6 +51,7 @@ __all__ = [
     "Figure",
     "FigureRows",
     "LedgerEntry",
+    "Measured",
     "Outcome",
     "Paper",
     "Plot",
@@ -55,7 +59,9 @@ __all__ = [
     "Row",
     "Rows",
     "Run",
+    "Threshold",
     "Verdict",
+    "causes_of",
     "claim",
     "claims_in",
     "digest",

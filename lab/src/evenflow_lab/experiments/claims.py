@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar
 
 from evenflow.model import InputError
+from evenflow_lab.experiments.causes import causes_of
 from evenflow_lab.experiments.declaration import Paper
 from evenflow_lab.experiments.modules import load_module
-
-Row = Mapping[str, Any]
-FigureRows = Sequence[Row]
-Rows = Mapping[str, FigureRows]  #: figure id → its rows
+from evenflow_lab.experiments.seeds import FigureRows as FigureRows
+from evenflow_lab.experiments.seeds import Measured, Spread, Threshold, by_seed
+from evenflow_lab.experiments.seeds import Row as Row
+from evenflow_lab.experiments.seeds import Rows as Rows
 
 _MARK = "__evenflow_claim__"
+UNKNOWN = "No reason is known; the numbers say how far off it is."
 
 
 @dataclass(frozen=True)
@@ -41,12 +43,22 @@ class Verdict:
             object.__setattr__(self, "held", bool(self.held))
 
 
-Judge = Callable[[Rows], Verdict]  #: what decides on a claim, given the rows of its figures
+#: What looks at the rows of a claim's figures: it decides, or measures what its threshold is about.
+Judge = Callable[[Rows], Verdict | Measured]
+_Marked = TypeVar("_Marked", bound=Judge)
 
 
 @dataclass(frozen=True)
 class LedgerEntry:
-    """One line of the ledger: the claim, the command that tests it, and the verdict."""
+    """One line of the ledger: the claim, the command that tests it, and the verdict.
+
+    Parameters:
+        cause: where the claim does not hold: one of `Cause`, in words; empty if it is not known.
+        threshold: what was declared before the run, where the claim has one of its own.
+        seeds, held_by: over how many seeds, and for how many of them the claim holds by itself; 0 where
+            its figures have no seeds or one.
+        mode: `quick` or `full`.
+    """
 
     id: str
     section: str
@@ -56,6 +68,11 @@ class LedgerEntry:
     held: bool | None
     measured: str
     why: str
+    cause: str = ""
+    threshold: str = ""
+    seeds: int = 0
+    held_by: int = 0
+    mode: str = ""
 
     @property
     def verdict(self) -> str:
@@ -80,20 +97,29 @@ class Claim:
     says: str
     figures: tuple[str, ...]
     function: Judge
+    threshold: Threshold | None = None
 
 
 def claim(
-    id: str, section: str, *, figures: Sequence[str] = (), says: str
-) -> Callable[[Judge], Judge]:
+    id: str,
+    section: str,
+    *,
+    figures: Sequence[str] = (),
+    says: str,
+    threshold: Threshold | None = None,
+) -> Callable[[_Marked], _Marked]:
     """Marks a function of a paper's `claims.py` as the judge of one claim.
 
-    The function is given the rows of its figures, by figure id, and returns a `Verdict`.
+    The function is given the rows of its figures, by figure id, and returns a `Verdict`. With a
+    threshold it returns a `Measured` instead, and is called with the rows of one seed at a time: the
+    claim holds if the median over the seeds is in the band.
 
     Parameters:
         id: a short name, unique in the paper: `imbalance-at-100`.
         section: where the paper says it: `§V-B`.
         figures: the figures whose rows are looked at; none for a claim that is open.
         says: the claim, in the sense of the paper's words.
+        threshold: the band in which the measured figure must lie.
 
     Example:
         >>> @claim("even", "§2", figures=["fig1"], says="The imbalance is below 0.1.")
@@ -104,8 +130,8 @@ def claim(
         True
     """
 
-    def mark(function: Judge) -> Judge:
-        setattr(function, _MARK, Claim(id, section, says, tuple(figures), function))
+    def mark(function: _Marked) -> _Marked:
+        setattr(function, _MARK, Claim(id, section, says, tuple(figures), function, threshold))
         return function
 
     return mark
@@ -162,11 +188,13 @@ def judge(paper: Paper, rows: Rows, mode: str = "") -> list[LedgerEntry]:
         mode: `quick` or `full`, for the command of the entry.
     """
     whole = all(figure.id in rows for figure in paper.figures)
+    causes = causes_of(paper)
     ledger = []
     for one in claims_of(paper):
         if not (all(figure in rows for figure in one.figures) if one.figures else whole):
             continue
-        verdict = _verdict(paper, one, {figure: rows[figure] for figure in one.figures})
+        own = {figure: rows[figure] for figure in one.figures}
+        verdict, seeds, held_by = decide(paper, one, own)
         targets = [f"{paper.name}/{figure}" for figure in one.figures] or [paper.name]
         command = " ".join(["evenflow", "reproduce", *targets, *([f"--{mode}"] if mode else [])])
         ledger.append(
@@ -179,17 +207,53 @@ def judge(paper: Paper, rows: Rows, mode: str = "") -> list[LedgerEntry]:
                 held=verdict.held,
                 measured=verdict.measured,
                 why=verdict.why,
+                cause=str(causes.get(one.id, "")) if verdict.held is False else "",
+                threshold=str(one.threshold or ""),
+                seeds=seeds,
+                held_by=held_by,
+                mode=mode,
             )
         )
     return ledger
 
 
-def _verdict(paper: Paper, one: Claim, rows: Rows) -> Verdict:
+def decide(paper: Paper, one: Claim, rows: Rows) -> tuple[Verdict, int, int]:
+    """The verdict on all rows together; over how many seeds; for how many of them the claim holds."""
     where = f"{paper.folder / 'claims.py'}: claim {one.id!r} ({one.function.__name__})"
     try:
-        verdict = one.function(rows)
+        found = one.function(rows)
+        alone = _alone(one, rows)
     except Exception as error:
         raise InputError(f"{where} failed with {type(error).__name__}: {error}") from error
-    if not isinstance(verdict, Verdict):
-        raise InputError(f"{where} must return a Verdict, got {verdict!r}")
-    return verdict
+    if one.threshold is None:
+        if not isinstance(found, Verdict):
+            raise InputError(f"{where} must return a Verdict, got {found!r}")
+        held = [answer.held for answer in alone if isinstance(answer, Verdict)]
+        return found, len(held), sum(bool(own) for own in held)
+    if not isinstance(found, Measured):
+        raise InputError(f"{where} must return a Measured, got {found!r}")
+    values = [answer.value for answer in alone if isinstance(answer, Measured)]
+    band, spread = one.threshold, Spread.of(values or [found.value])
+    verdict = Verdict(
+        band.holds(spread.median),
+        f"{band.figure}: {spread.words(band.unit)}{'; ' if found.words else ''}{found.words} "
+        f"(held if {'the median is ' if values else ''}{band}).",
+    )
+    if not verdict.held:
+        verdict = dataclasses.replace(verdict, why=found.why or UNKNOWN)
+    return verdict, len(values), sum(map(band.holds, values))
+
+
+def _alone(one: Claim, rows: Rows) -> list[Verdict | Measured]:
+    """What the judge says of each seed by itself; nothing where there is one seed or none."""
+    split = by_seed(rows)
+    if len(split) < 2:
+        return []
+    try:
+        return [one.function(of_seed) for of_seed in split.values()]
+    except Exception:
+        # A claim on what several seeds have in common cannot be asked of one, and that must not cost a
+        # verdict that took an hour. All rows together have been judged without a mistake.
+        if one.threshold is not None:
+            raise
+        return []

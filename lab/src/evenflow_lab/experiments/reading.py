@@ -10,7 +10,9 @@ from itertools import pairwise
 from statistics import median
 from typing import Any
 
-from evenflow_lab.experiments.claims import FigureRows, Row, Verdict
+from evenflow_lab.experiments.claims import UNKNOWN, Verdict
+from evenflow_lab.experiments.seeds import FigureRows, Row
+from evenflow_lab.experiments.seeds import number as number
 
 Curve = Mapping[Any, float]  #: x → y
 Average = Callable[[Sequence[float]], float]  #: over the seeds, such as the median
@@ -131,16 +133,6 @@ def _ranks(of: Sequence[float]) -> list[float]:
     return [sum(b < a for b in of) + (sum(b == a for b in of) + 1) / 2 for a in of]
 
 
-def number(value: float) -> str:
-    """Three digits.
-
-    Example:
-        >>> number(0.012345), number(1234.5), number(2.0), number(0)
-        ('0.0123', '1,234', '2', '0')
-    """
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
-
-
 def several(numbers: Sequence[float], unit: str = "") -> str:
     """Several numbers in words.
 
@@ -202,6 +194,6 @@ def judged(held: object, measured: str, held_if: str = "", why_not: str = "") ->
         >>> judged(1 < 2, "it is 1", "below 2")
         Verdict(held=True, measured='it is 1 (held if below 2).', why='')
     """
-    why = why_not or "No reason is known; the numbers say how far off it is."
+    why = why_not or UNKNOWN
     text = f"{measured} (held if {held_if})." if held_if else measured
     return Verdict(bool(held), text, "" if held else why)

@@ -66,8 +66,12 @@ def write_ledger(title: str, ledger: Sequence[LedgerEntry], folder: Path) -> Non
         lines += [f"## {entry.id}: {entry.verdict}", "", f"> {entry.says} ({entry.section})", ""]
         if entry.measured:
             lines += [f"Measured: {entry.measured}", ""]
+        if entry.seeds:
+            lines += [f"Seeds: it holds for {entry.held_by} of {entry.seeds} by themselves.", ""]
         if entry.why:
             lines += [f"Why: {entry.why}", ""]
+        if entry.cause:
+            lines += [f"Cause: {entry.cause}.", ""]
         lines += [f"`{entry.command}`", ""]
     write_text(folder / "ledger.md", "\n".join(lines))
 

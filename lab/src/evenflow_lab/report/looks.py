@@ -41,6 +41,7 @@ _SCHEMES: dict[str, Look] = {
     "key-isolator": Look("#556B2F", "8", DASH_DOT),
     # Planners of routing tables, which never share a picture with schemes.
     "mixed": Look(BLUE, "D", SOLID),
+    "mixed-literal": Look(ORANGE, "P", _LONG),
     "min-table": Look(VERMILLION, "s", DASHED),
     "min-mig": Look(GREEN, "^", SOLID),
     "mixed-bf": Look(SKY, "h", _SHORT),

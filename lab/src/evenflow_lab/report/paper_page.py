@@ -228,15 +228,27 @@ def _claim(entry: LedgerEntry) -> Markup:
         ),
         element("blockquote", entry.says),
         element("p", "Measured: ", entry.measured) if entry.measured else (),
+        element("p", f"Holds for {entry.held_by} of {entry.seeds} seeds by themselves.")
+        if entry.seeds
+        else (),
         element("p", "Why: ", entry.why) if entry.why else (),
+        element("p", "Cause: ", _cause(entry), ".") if _cause(entry) else (),
         element("p", "Tested by ", element("code", entry.command)) if entry.figures else (),
         class_="claim",
     )
 
 
+def _cause(entry: LedgerEntry) -> str:
+    """What a verdict of "not held" is due to; nothing for the others."""
+    return "" if entry.held is not False else entry.cause or "not known"
+
+
 def _ledger(figures: Sequence[Figure], ledger: Sequence[LedgerEntry]) -> Markup:
     places = {figure.id: i for i, figure in enumerate(figures, start=1)}
-    columns = ("Verdict", "Claim", "The paper says", "Measured", "Why", "Figures", "Command")
+    columns = (
+        *("Verdict", "Claim", "The paper says", "Measured", "Seeds"),
+        *("Why", "Cause", "Figures", "Command"),
+    )
     lines = [
         element(
             "tr",
@@ -244,7 +256,9 @@ def _ledger(figures: Sequence[Figure], ledger: Sequence[LedgerEntry]) -> Markup:
             element("th", entry.id, element("br"), _quiet(entry.section), scope="row"),
             element("td", entry.says),
             element("td", entry.measured),
+            element("td", f"{entry.held_by} of {entry.seeds}" if entry.seeds else "–"),
             element("td", entry.why),
+            element("td", _cause(entry) or "–"),
             element("td", _figure_links(entry, places)),
             element("td", element("code", entry.command) if entry.figures else "–"),
         )

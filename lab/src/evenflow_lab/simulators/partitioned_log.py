@@ -66,23 +66,32 @@ class PartitionedLog:
         rate: messages a second, arriving at random moments (Poisson) whatever the consumers do.
         service: seconds that a consumer takes for a message.
         hand_over: seconds from when the old consumer of a moved key is done until the new one knows.
+        fixed: seconds that a message takes its consumer besides `service`: to fetch, decode and
+            acknowledge it.
     """
 
     partitions: int
     rate: float
     service: float
     hand_over: float = 0.005
+    fixed: float = 0.0
 
     def __post_init__(self) -> None:
         check_whole("the number of partitions", self.partitions, 1)
         check_positive("the rate", self.rate)
         check_positive("the service time", self.service)
         check_not_negative("the time of a hand-over", self.hand_over)
+        check_not_negative("the fixed cost of a message", self.fixed)
+
+    @property
+    def taken(self) -> float:
+        """Seconds that a message takes its consumer in all."""
+        return self.service + self.fixed
 
     @property
     def utilisation(self) -> float:
         """What part of their time consumers would be busy if all had the same load."""
-        return self.rate * self.service / self.partitions
+        return self.rate * self.taken / self.partitions
 
 
 class Moment(NamedTuple):
@@ -251,7 +260,7 @@ class _Run:
             stop, joined = self._held.joined(until)
             begin = np.empty(len(joined.time))
             _first_come(
-                joined.time, joined.partition, joined.work, self._log.service, self._free, begin
+                joined.time, joined.partition, joined.work, self._log.taken, self._free, begin
             )
             real = joined.work > 0
             arrived, delays = joined.arrived[real], (begin - joined.arrived)[real]

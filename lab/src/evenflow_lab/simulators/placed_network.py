@@ -7,6 +7,7 @@ warm-up ─▶ the global algorithm, once ─▶ every period: the pair-wise alg
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -119,6 +120,9 @@ class NetworkResult:
         level: busy time of all nodes over all time, while it was measured.
         load_moved: loads of operators each time they moved, after the warm-up.
         moves: how often operators moved, after the warm-up.
+        growth: tuples by which the queues grew while it was measured, by a straight line through their
+            lengths, for each tuple that left. Where it stays above 0 queues grow without bound, and
+            latencies measure how long the run was.
         deviation: standard deviation of a node's load from sample to sample (of one second) while it
             was measured; the average over the nodes.
         minimum: the least that it could be: that of all load, over the number of nodes.
@@ -133,6 +137,7 @@ class NetworkResult:
     level: float
     load_moved: float
     moves: int
+    growth: float
     deviation: float
     minimum: float
     correlation: float
@@ -141,7 +146,7 @@ class NetworkResult:
 
     def to_dict(self, timeline: bool = False) -> dict[str, Any]:
         """Plain values; the long `timeline` on demand."""
-        names = ("latency", "latency_ratio", "tuples", "level", "load_moved", "moves")
+        names = ("latency", "latency_ratio", "tuples", "level", "load_moved", "moves", "growth")
         found: dict[str, Any] = {
             name: getattr(self, name) for name in (*names, "deviation", "minimum", "correlation")
         }
@@ -255,6 +260,7 @@ class _Run:
             level=float((self._queues.busy - busy_before).sum() / measured / len(self._nodes)),
             load_moved=self._moved,
             moves=self._moves,
+            growth=_growth(self._timeline[round(begin / schedule.period) :]) / max(tuples, 1),
             deviation=float(series.std(axis=1).mean()),
             minimum=float(np.sqrt(least_variance(series, len(self._nodes)))),
             correlation=average_correlation(series),
@@ -334,6 +340,21 @@ class _Run:
             )
         loads: F64 = series / self._nodes.speeds()[:, None]
         return loads
+
+
+def _growth(ticks: Sequence[Tick]) -> float:
+    """By how many tuples the queues grew in these periods, by the line of least squares.
+
+    Example:
+        >>> ticks = [Tick(float(t), None, 0, 0, 0, 0, 40 + 3 * t) for t in range(10)]
+        >>> round(_growth(ticks), 6)
+        27.0
+    """
+    if len(ticks) < 2:
+        return 0.0
+    times = np.array([tick.time for tick in ticks])
+    slope = np.polyfit(times - times[0], [tick.waiting for tick in ticks], 1)[0]
+    return float(slope * (times[-1] - times[0]))
 
 
 def _sampled(network: OperatorNetwork, times: F64, stream: I32, length: float, end: float) -> F64:

@@ -20,15 +20,11 @@ def _one_way(rows: Rows, column: str) -> dict[str, read.Curve]:
     says="Of the one-way pair-wise algorithms, COR-BAL has the best performance.",
 )
 def cor_bal_best_one_way(rows: Rows) -> Verdict:
-    curves = _one_way(rows, terms.LATENCY)
-    over = {
-        name: read.ratios(curves[name], curves[terms.COR_BAL])
-        for name in (terms.LLF_BAL, terms.RAND_BAL)
-    }
+    held, words = terms.better(rows["fig6"], terms.COR_BAL, (terms.LLF_BAL, terms.RAND_BAL), 1.0)
     return read.judged(
-        min(ratio for curve in over.values() for ratio in curve.values()) >= 1,
-        f"latency ratio over that of COR-BAL, by level: {read.all_listed(over)}",
-        "at least 1 at every level",
+        held,
+        words,
+        f"at least 1 at every level, {terms.LATENCY_RULE}",
         "In a connected plan all operators of a node belong to one chain and are perfectly "
         "correlated: they have the same score. One or two of them move, and then loads are within the "
         "threshold: there is nothing to choose between.",
@@ -58,13 +54,11 @@ def one_way_move_the_same(rows: Rows) -> Verdict:
     says="The performance of the one-way pair-wise algorithms is much worse than that of COR-GLB.",
 )
 def one_way_much_worse_than_global(rows: Rows) -> Verdict:
-    [ours] = terms.curves(rows["fig6"], "level", terms.LATENCY, terms.COR_GLB)
-    over = {name: read.ratios(curve, ours) for name, curve in _one_way(rows, terms.LATENCY).items()}
-    high = [ratio for curve in over.values() for level, ratio in curve.items() if level >= 0.7]
+    held, words = terms.better(rows["fig6"], terms.COR_GLB, ONE_WAY, terms.MUCH, from_level=0.7)
     return read.judged(
-        min(high) >= terms.MUCH,
-        f"latency ratio over that of COR-GLB, by level: {read.all_listed(over)}",
-        "at least 1.5 at every level from 0.7 on",
+        held,
+        words,
+        f"at least 1.5 at every level from 0.7 on, {terms.LATENCY_RULE}",
         "Close to saturation what has queued in the warm-up is hardly worked off before the end, "
         "whatever the plan.",
     )
@@ -78,19 +72,15 @@ def one_way_much_worse_than_global(rows: Rows) -> Verdict:
     "one-way algorithm.",
 )
 def improved_much_better_than_one_way(rows: Rows) -> Verdict:
-    one_way, *improved = terms.curves(
-        rows["fig7"], "level", terms.LATENCY, terms.COR_BAL, terms.RE_IMP, terms.SE_IMP
-    )
-    over = {
-        name: read.ratios(one_way, curve)
-        for name, curve in zip((terms.RE_IMP, terms.SE_IMP), improved, strict=True)
-    }
+    found = [
+        terms.better(rows["fig7"], name, (terms.COR_BAL,), terms.MUCH)
+        for name in (terms.RE_IMP, terms.SE_IMP)
+    ]
     moved = terms.along(rows["fig7"], "level", terms.MOVED, grouping=terms.RE_IMP)
     return read.judged(
-        min(ratio for curve in over.values() for ratio in curve.values()) >= terms.MUCH,
-        f"latency ratio of COR-BAL over theirs, by level: {read.all_listed(over)}; load moved by "
-        f"COR-RE-IMP: {read.listed(moved)}",
-        "at least 1.5 at every level",
+        all(held for held, _ in found),
+        f"{'; '.join(words for _, words in found)}; load moved by COR-RE-IMP: {read.listed(moved)}",
+        f"at least 1.5 at every level for both, {terms.LATENCY_RULE}",
         "At the highest level nearly every node is above its divergent level most of the time, and "
         "redistribution goes on without end: see the load that it moves.",
     )

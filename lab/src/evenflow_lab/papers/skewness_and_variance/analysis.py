@@ -71,17 +71,24 @@ def replanned(
     """Figures 8 to 10, 12, 17 and 19 to 21: a planner over some intervals, in one row.
 
     Parameters:
-        planner: its name alone; β comes on its own, for those that have one.
+        planner: its name alone, `mixed-literal` for Algorithm 4 as printed; β comes on its own, for
+            those that have one.
     """
-    takes_beta = planner in {"mixed", "min-mig", "mixed-bf"}
+    spec = {
+        "mixed-literal": f"mixed:literal=1,beta={beta}",
+        "mixed": f"mixed:beta={beta}",
+        "mixed-bf": f"mixed-bf:beta={beta}",
+        "min-mig": f"min-mig:beta={beta}",
+    }.get(planner, planner)
     run = replan(
-        f"{planner}:beta={beta}" if takes_beta else planner,
+        spec,
         _stream(workers, keys, per_key, zipf, fluctuation, seed),
         Constraints(workers, theta, table_limit),
         window,
         intervals,
     )
-    return {"grouping": planner, "symbol": run.symbol, **run.to_dict()}
+    symbol = run.symbol + ("" if planner != "mixed-literal" else " as printed")
+    return {"grouping": planner, "symbol": symbol, **run.to_dict()}
 
 
 def discretized(

@@ -73,7 +73,7 @@ def mixed_little_overhead(rows: Rows) -> Verdict:
     }
     return read.judged(
         _every(times, lambda _, ratio: ratio < terms.MUCH),
-        f"Mixed's planning time over MinTable's, by N_D: {_list(times)}",
+        f"Literal Mixed's planning time over MinTable's, by N_D: {_list(times)}",
         "below 1.5 everywhere",
         "From 34 workers on the top key alone is above 1 + θmax times the average load: no plan "
         "keeps θmax. Mixed then tries MinTable's plan and looser bounds, too.",
@@ -90,7 +90,7 @@ def mixed_much_cheaper_up_to_35(rows: Rows) -> Verdict:
     ratios = _mintable_over_mixed(read.where(rows["fig8"]), "workers")
     return read.judged(
         _every(ratios, lambda n, ratio: n > FEW or ratio >= terms.MUCH),
-        f"MinTable's cost over Mixed's, by N_D: {_list(ratios)}",
+        f"MinTable's cost over literal Mixed's, by N_D: {_list(ratios)}",
         "at least 1.5 for every N_D ≤ 35",
         "From 34 workers on the top key alone is above 1 + θmax times the average load: no plan "
         "keeps θmax, and Mixed keeps the least bound that can be kept, that key's own load. On 35 "
@@ -128,7 +128,7 @@ def window_5_cheaper(rows: Rows) -> Verdict:
     one, five = (_curve(rows["fig8"], "workers", terms.COST, terms.MIXED, w) for w in WINDOWS)
     return read.judged(
         all(five[n] < one[n] for n in one if n <= FEW),
-        f"Mixed's migration cost, by N_D: w = 1: {read.listed(one, ' %')}; w = 5: "
+        f"Literal Mixed's migration cost, by N_D: w = 1: {read.listed(one, ' %')}; w = 5: "
         f"{read.listed(five, ' %')}",
         "lower with w = 5 for every N_D ≤ 35",
     )
@@ -150,9 +150,9 @@ def mixed_jumps_after_35(rows: Rows) -> Verdict:
             ratios[w][40] <= terms.ABOUT and costs[w][40] >= terms.MUCH * costs[w][35]
             for w in WINDOWS
         ),
-        f"Mixed's cost, by N_D: {_list(costs, ' %')}; MinTable's over Mixed's at N_D = 40: "
+        f"Literal Mixed's cost, by N_D: {_list(costs, ' %')}; MinTable's over it at N_D = 40: "
         + ", ".join(f"w = {w}: {read.number(ratios[w][40])}" for w in WINDOWS)
-        + f"; Mixed's largest table, of 3000 allowed: {read.listed(tables)}",
+        + f"; literal Mixed's largest table, of 3000 allowed: {read.listed(tables)}",
         "at N_D = 40 the cost is at least 1.5 times that at 35, and MinTable's at most 1.25 times it",
         "From 34 workers on the top key alone is above 1 + θmax times the average load: no plan "
         "keeps θmax, and Mixed keeps the least bound that can be kept, that key's own load. On 35 "
@@ -196,7 +196,7 @@ def mixed_as_fast_from_theta_02(rows: Rows) -> Verdict:
     ratios = _mintable_over_mixed(rows["fig9"], "theta", terms.TIME)
     return read.judged(
         _every(ratios, lambda theta, ratio: theta < 0.2 or ratio >= 1 / terms.ABOUT),
-        f"MinTable's planning time over Mixed's, by θmax: {_list(ratios)}",
+        f"MinTable's planning time over literal Mixed's, by θmax: {_list(ratios)}",
         "at least 0.8 for every θmax ≥ 0.2",
     )
 
@@ -211,7 +211,7 @@ def smaller_theta_costlier(rows: Rows) -> Verdict:
     curves = {w: _curve(rows["fig9"], "theta", terms.COST, terms.MIXED, w) for w in WINDOWS}
     return read.judged(
         all(read.rank_correlation(curve) <= -terms.GROWS for curve in curves.values()),
-        f"Mixed's migration cost by θmax: {_list(curves, ' %')}; rank correlations "
+        f"Literal Mixed's migration cost by θmax: {_list(curves, ' %')}; rank correlations "
         + ", ".join(f"{read.rank_correlation(curve):.2f}" for curve in curves.values()),
         "at most −0.8 for both windows",
     )
@@ -227,7 +227,7 @@ def mintable_three_times_mixed(rows: Rows) -> Verdict:
     ratios = _mintable_over_mixed(rows["fig9"], "theta")
     return read.judged(
         _every(ratios, lambda theta, ratio: theta > 0.1 or ratio >= 3),
-        f"MinTable's cost over Mixed's, by θmax: {_list(ratios)}",
+        f"MinTable's cost over literal Mixed's, by θmax: {_list(ratios)}",
         "at least 3 for every θmax ≤ 0.1",
         "With w = 1 a key's state is its cost. What a worker has gained, f = 1 times the average "
         "load, is 1/15 of all state, and most of it must move whoever plans; Mixed moves hardly "
@@ -262,7 +262,7 @@ def window_5_cheaper_at_any_theta(rows: Rows) -> Verdict:
     one, five = (_curve(rows["fig9"], "theta", terms.COST, terms.MIXED, w) for w in WINDOWS)
     return read.judged(
         all(five[theta] < one[theta] for theta in one),
-        f"Mixed's migration cost by θmax: w = 1: {read.listed(one, ' %')}; w = 5: "
+        f"Literal Mixed's migration cost by θmax: w = 1: {read.listed(one, ' %')}; w = 5: "
         f"{read.listed(five, ' %')}",
         "lower with w = 5 at every θmax",
     )
@@ -278,7 +278,7 @@ def mixed_slower_than_mintable(rows: Rows) -> Verdict:
     ratios = _mintable_over_mixed(rows["fig10"], "keys", terms.TIME)
     return read.judged(
         _every(ratios, lambda _, ratio: ratio < 1),
-        f"MinTable's planning time over Mixed's, by K: {_list(ratios)}",
+        f"MinTable's planning time over literal Mixed's, by K: {_list(ratios)}",
         "below 1 at every K",
         "Where the first trial keeps the table's limit, Mixed is one run of LLFD, as MinTable is, "
         "without a table to clean. Only with K = 1,000,000, where the limit binds, it takes "
@@ -296,7 +296,7 @@ def mixed_cheaper_at_any_k(rows: Rows) -> Verdict:
     ratios = _mintable_over_mixed(rows["fig10"], "keys")
     return read.judged(
         _every(ratios, lambda _, ratio: ratio > 1),
-        f"MinTable's cost over Mixed's, by K: {_list(ratios)}",
+        f"MinTable's cost over literal Mixed's, by K: {_list(ratios)}",
         "above 1 at every K",
     )
 

@@ -43,7 +43,7 @@ def mixed_faster_than_readj(rows: Rows) -> Verdict:
     )
     return read.judged(
         min(ratios.values()) >= terms.GREATLY,
-        f"Readj's time over Mixed's, by f: {read.listed(ratios)}",
+        f"Readj's time over literal Mixed's, by f: {read.listed(ratios)}",
         "at least 2 at every f",
     )
 
@@ -61,7 +61,7 @@ def brute_force_is_slow(rows: Rows) -> Verdict:
     moving = {f: ratio for f, ratio in ratios.items() if f > 0}
     return read.judged(
         min(moving.values()) >= terms.GREATLY,
-        f"MixedBF's time over Mixed's, by f: {read.listed(ratios)}",
+        f"MixedBF's time over literal Mixed's, by f: {read.listed(ratios)}",
         "at least 2 at every f above 0",
     )
 
@@ -79,8 +79,9 @@ def mixed_cost_grows_slower_than_readjs(rows: Rows) -> Verdict:
     growth = {"Mixed": mixed[high] - mixed[low], "Readj": readj[high] - readj[low]}
     return read.judged(
         growth["Mixed"] < growth["Readj"],
-        f"migration cost by f: Mixed {read.listed(mixed, ' %')}; Readj {read.listed(readj, ' %')}; "
-        f"from f = {low:g} to {high:g} Mixed's grows by {read.number(growth['Mixed'])}, Readj's by "
+        f"migration cost by f: literal Mixed {read.listed(mixed, ' %')}; Readj "
+        f"{read.listed(readj, ' %')}; from f = {low:g} to {high:g} Mixed's grows by "
+        f"{read.number(growth['Mixed'])}, Readj's by "
         f"{read.number(growth['Readj'])} points",
         "Mixed's by less",
     )
@@ -100,7 +101,7 @@ def readj_migrates_more(rows: Rows) -> Verdict:
     moving = {f: ratio for f, ratio in ratios.items() if f > 0}
     return read.judged(
         min(moving.values()) > 1,
-        f"Readj's migration cost over Mixed's, by f: {read.listed(ratios)}",
+        f"Readj's migration cost over literal Mixed's, by f: {read.listed(ratios)}",
         "above 1 at every f above 0",
     )
 
@@ -117,6 +118,6 @@ def brute_force_costs_the_same(rows: Rows) -> Verdict:
     )
     return read.judged(
         all(1 / terms.ABOUT <= ratio <= terms.ABOUT for ratio in ratios.values()),
-        f"MixedBF's migration cost over Mixed's, by f: {read.listed(ratios)}",
+        f"MixedBF's migration cost over literal Mixed's, by f: {read.listed(ratios)}",
         "within a quarter of 1 at every f",
     )

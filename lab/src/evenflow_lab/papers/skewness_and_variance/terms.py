@@ -9,5 +9,7 @@ GREATLY = 2.0  #: "by a large margin", "decreases greatly", "drastically", "a po
 MAGNITUDE = 10.0  #: "by an order of magnitude"
 GROWS = 0.8  #: the rank correlation from which on something "grows"
 
-MIXED, MIN_TABLE, MIN_MIG, BRUTE_FORCE, READJ = "mixed", "min-table", "min-mig", "mixed-bf", "readj"
+#: Claims on Mixed are judged by Algorithm 4 as printed; ours stands beside it in the figures.
+MIXED, OURS = "mixed-literal", "mixed"
+MIN_TABLE, MIN_MIG, BRUTE_FORCE, READJ = "min-table", "min-mig", "mixed-bf", "readj"
 TIME, COST, TABLE = "generation_ms", "migration_cost", "table_size"

@@ -66,10 +66,16 @@ RULES = {
 
 
 def distribution(
-    grouping: str, service_us: float, partitions: int, saturation: float, seconds: float, seed: int
+    grouping: str,
+    service_us: float,
+    fixed_us: float,
+    partitions: int,
+    saturation: float,
+    seconds: float,
+    seed: int,
 ) -> list[Row]:
     """Figure 7: one row per percentile."""
-    result = _static(grouping, service_us, partitions, saturation, seconds, seed)
+    result = _static(grouping, service_us, fixed_us, partitions, saturation, seconds, seed)
     return [
         {"grouping": grouping, "symbol": result.symbol, "percentile": p, "delay": MICRO * delay}
         for p, delay in result.percentiles.items()
@@ -78,6 +84,7 @@ def distribution(
 
 def beside_hashing(
     service_us: float,
+    fixed_us: float,
     partitions: int,
     saturation: float,
     seconds: float,
@@ -89,7 +96,7 @@ def beside_hashing(
     `reduction` is by how many percent the 99th percentile is below that of key hashing.
     """
     rows = [
-        _to_row(_static(name, service_us, partitions, saturation, seconds, seed), MICRO)
+        _to_row(_static(name, service_us, fixed_us, partitions, saturation, seconds, seed), MICRO)
         for name in schemes
     ]
     hashed = rows[0]["p99"]
@@ -100,7 +107,12 @@ def beside_hashing(
 
 
 def thresholds(
-    setting: Mapping[str, Any], partitions: int, saturation: float, seconds: float, seed: int
+    setting: Mapping[str, Any],
+    fixed_us: float,
+    partitions: int,
+    saturation: float,
+    seconds: float,
+    seed: int,
 ) -> Row:
     """Figure 9: the tail by the threshold, with that of key hashing beside it.
 
@@ -116,7 +128,7 @@ def thresholds(
         "others": (f"{together},others=1", "the same; other keys' load counted (ours)"),
         "threshold": (f"threshold={share!r},epsilon={share / 10!r}", "that a hot key has itself"),
     }[setting["means"]]
-    common = (NEAR * MICRO, partitions, saturation, seconds, seed)
+    common = (NEAR * MICRO, fixed_us, partitions, saturation, seconds, seed)
     hashed = _to_row(_static("key", *common), MICRO)
     row = _to_row(_static("smalops", *common, options=options), MICRO)
     return {
@@ -130,10 +142,16 @@ def thresholds(
 
 
 def ruled(
-    rule: str, service_us: float, partitions: int, saturation: float, seconds: float, seed: int
+    rule: str,
+    service_us: float,
+    fixed_us: float,
+    partitions: int,
+    saturation: float,
+    seconds: float,
+    seed: int,
 ) -> Row:
     """The static load under one of the rules."""
-    common = (service_us, partitions, saturation, seconds, seed)
+    common = (service_us, fixed_us, partitions, saturation, seconds, seed)
     if rule == "key hashing":
         return {"rule": rule, **_to_row(_static("key", *common), MICRO)}
     options, decides = RULES[rule]
@@ -280,6 +298,7 @@ def _to_row(result: LogResult, unit: float) -> Row:
 def _static(
     grouping: str,
     service_us: float,
+    fixed_us: float,
     partitions: int,
     saturation: float,
     seconds: float,
@@ -292,13 +311,15 @@ def _static(
     scheme knows a hot key yet.
 
     Parameters:
+        fixed_us: what a message takes its consumer besides its processing.
         saturation: how busy the busiest partition is under key hashing and a service time of 50 µs;
             this sets the rate.
         options: of the gateway, if the scheme is `smalops`.
     """
-    rate = saturation / (hottest_share(seed, partitions) * NEAR)
+    fixed = fixed_us / MICRO
+    rate = saturation / (hottest_share(seed, partitions) * (NEAR + fixed))
     messages = int(rate * seconds)
-    log = PartitionedLog(partitions, rate, service_us / MICRO, HAND_OVER)
+    log = PartitionedLog(partitions, rate, service_us / MICRO, HAND_OVER, fixed)
     stream = Smalops(messages, KEYS, seed, S, V, minute=messages, shift=0)
     spec = _spec(grouping, rate, INTERVAL, interval_s, 0.1, options)
     return simulate_log(spec, stream, log, seed, since=INTERVAL)

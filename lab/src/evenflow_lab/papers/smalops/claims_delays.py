@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from evenflow_lab.experiments import Rows, Verdict, claim
+from evenflow_lab.experiments import Measured, Rows, Threshold, Verdict, claim
 from evenflow_lab.experiments import reading as read
 from evenflow_lab.papers.smalops import terms
 
 NOT_NEAR = (
-    "At 20 µs the busiest partition is 39 % busy under key hashing: hardly anybody waits, whatever the "
-    "scheme. The paper's system must have been near saturation already at 20 µs; then a 50 µs that is "
-    "“just before” saturation cannot have come at the same rate. The figure `load` shows the same at "
-    "other loads: the gain is that of the last tenth before saturation."
+    "How busy the busiest partition is at 20 µs depends on what a message costs besides its "
+    "processing, which the paper does not say: 39 % if nothing, 88 % at the 250 µs taken here. The "
+    "figure `fixed` has other costs, `load` other loads: the gain is that of the last tenth before "
+    "saturation."
 )
 
 
@@ -20,8 +20,13 @@ def _percentiles(rows: Rows, service: int, scheme: str) -> dict[float, float]:
     return read.along(rows["fig7"], "percentile", "delay", service_us=service, grouping=scheme)
 
 
-def _reductions(rows: Rows, service: int) -> list[float]:
-    return read.each(rows["fig8"], "reduction", service_us=service, grouping=terms.SMALOPS)
+def _reduction(rows: Rows, service: int) -> float:
+    return read.typical(rows["fig8"], "reduction", service_us=service, grouping=terms.SMALOPS)
+
+
+def _tenth(rows: Rows, service: int) -> float:
+    """A tenth of what a message takes its consumer, in µs."""
+    return (terms.SAME - 1) * (service + float(rows["fig7"][0]["fixed_us"]))
 
 
 @claim(
@@ -29,14 +34,10 @@ def _reductions(rows: Rows, service: int) -> list[float]:
     "abstract, §III-B, Figures 7(b) and 8",
     figures=["fig8"],
     says="At 50 µs a message the 99th percentile of the queuing delay is 73 % lower than Kafka's.",
+    threshold=Threshold("99th percentile below key hashing, 50 µs", least=73, unit=" %"),
 )
-def p99_73_percent_at_50(rows: Rows) -> Verdict:
-    found = _reductions(rows, 50)
-    return read.judged(
-        min(found) >= 73,
-        f"{read.several(found, ' %')} lower, by seed",
-        "at least 73 % with every seed",
-    )
+def p99_73_percent_at_50(rows: Rows) -> Measured:
+    return Measured(_reduction(rows, 50))
 
 
 @claim(
@@ -44,15 +45,12 @@ def p99_73_percent_at_50(rows: Rows) -> Verdict:
     "§III-B, Figure 8",
     figures=["fig8"],
     says="At 20 µs a message the 99th percentile is 57 % lower than Kafka's.",
+    threshold=Threshold(
+        "99th percentile below key hashing, 20 µs", least=57 / terms.ABOUT, unit=" %"
+    ),
 )
-def p99_57_percent_at_20(rows: Rows) -> Verdict:
-    found = _reductions(rows, 20)
-    return read.judged(
-        min(found) >= 57 / terms.ABOUT,
-        f"{read.several(found, ' %')} lower, by seed",
-        "at least 46 %, 57 % within a quarter, with every seed",
-        NOT_NEAR,
-    )
+def p99_57_percent_at_20(rows: Rows) -> Measured:
+    return Measured(_reduction(rows, 20), why=NOT_NEAR)
 
 
 @claim(
@@ -98,12 +96,13 @@ def improvement_stays_stable(rows: Rows) -> Verdict:
 def smalops_stays_low(rows: Rows) -> Verdict:
     ours = read.along(rows["fig8"], "service_us", "p99", grouping=terms.SMALOPS)
     theirs = read.along(rows["fig8"], "service_us", "p99", grouping=terms.KEY)
-    times = {us: p99 / us for us, p99 in ours.items()}
-    hashed = {us: p99 / us for us, p99 in theirs.items()}
+    fixed = float(rows["fig8"][0]["fixed_us"])
+    times = {us: p99 / (us + fixed) for us, p99 in ours.items()}
+    hashed = {us: p99 / (us + fixed) for us, p99 in theirs.items()}
     return read.judged(
         max(times.values()) <= terms.ABOUT * min(times.values()),
-        f"the 99th percentile is, in processing times, {read.listed(times)}; with key hashing "
-        f"{read.listed(hashed)}",
+        f"the 99th percentile is, in multiples of what a message takes its consumer, "
+        f"{read.listed(times)}; with key hashing {read.listed(hashed)}",
         "the largest factor is within a quarter of the smallest",
         "The factor grows with the load, as any queue's does; much less than with key hashing.",
     )
@@ -119,10 +118,10 @@ def indistinguishable_until_p90_at_20(rows: Rows) -> Verdict:
     kafka, ours = _percentiles(rows, 20, terms.KEY), _percentiles(rows, 20, terms.SMALOPS)
     apart = {p: abs(kafka[p] - ours[p]) for p in kafka if p <= 90}
     return read.judged(
-        max(apart.values()) <= (terms.SAME - 1) * 20,
+        max(apart.values()) <= _tenth(rows, 20),
         f"up to there they are at most {read.number(max(apart.values()))} µs apart; at the 99th "
         f"percentile {read.number(kafka[99] - ours[99])} µs",
-        "at most a tenth of the processing time, 2 µs",
+        f"at most a tenth of what a message takes its consumer, {read.number(_tenth(rows, 20))} µs",
     )
 
 
@@ -162,13 +161,13 @@ def realised_earlier(rows: Rows) -> Verdict:
             _percentiles(rows, service, terms.KEY),
             _percentiles(rows, service, terms.SMALOPS),
         )
-        limit = (terms.SAME - 1) * service
+        limit = _tenth(rows, service)
         gained = [p for p in kafka if kafka[p] - ours[p] > limit]
         firsts[service] = min(gained, default=100.0)
     return read.judged(
         firsts[50] < firsts[20],
-        f"SMALOPS is ahead by more than a tenth of a processing time from percentile {firsts[20]:g} on "
-        f"at 20 µs, and from {firsts[50]:g} on at 50 µs",
+        "SMALOPS is ahead by more than a tenth of what a message takes its consumer from percentile "
+        f"{firsts[20]:g} on at 20 µs, and from {firsts[50]:g} on at 50 µs",
         "the latter is lower",
     )
 
