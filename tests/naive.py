@@ -375,15 +375,16 @@ class TwoChoices(GreedyD):
 class Head:
     """Which messages are hot: a share of θ in a sketch that halves its counts every memory."""
 
-    def __init__(self, n, theta=None, sightings=20.0, counters=4):
+    def __init__(self, n, theta=None, sightings=20.0, counters=4, literal=False):
+        """The paper's head, `literal`, never forgets and is there from the first message on."""
         self.theta = 1 / (5 * n) if theta is None else theta
-        self.memory = math.ceil(sightings / self.theta)
-        self.sketch = SpaceSaving(math.ceil(counters / self.theta), self.memory)
+        self.memory = 0 if literal else math.ceil(sightings / self.theta)
+        self.sketch = SpaceSaving(math.ceil(counters / self.theta), self.memory or None)
         self.total = self.ageings = 0
 
     def sees_hot(self, key):
         """Count one message; whether its key is hot now."""
-        if self.sketch.seen - self.sketch.seen_when_aged == self.memory:
+        if self.memory and self.sketch.seen - self.sketch.seen_when_aged == self.memory:
             self.total = math.ceil(self.total / 2)
             self.ageings += 1
         self.sketch.add(key)
@@ -434,34 +435,63 @@ def find_optimal_choices(shares, n, epsilon):
     return n
 
 
-class DChoices(GreedyD):
-    """Knows d and the loads, but not which of several equally loaded workers is taken: `allowed`
-    says who may be, and `send_to` must be told who was. `best_d` takes shares and says d."""
+class LiteralDChoices(GreedyD):
+    """Algorithm 1 of "When two choices are not enough". Ties are broken arbitrarily: `allowed` says
+    who may be taken, and `send_to` must be told who was. `best_d` takes shares and says d."""
 
-    def __init__(self, ids, salt, head, best_d, intervals, slack):
+    def __init__(self, ids, salt, head, best_d):
         super().__init__(ids, salt)
-        self.head, self.best_d, self.slack = head, best_d, slack
+        self.head, self.best_d = head, best_d
+
+    def allowed(self, key):
+        """The numbers of the workers that the next message may go to if its key is `key`."""
+        if not self.head.sees_hot(key):
+            return self.least_loaded(key, 2)[:1]
+        counts = [count for _, count, *_ in self.head.sketch.slots]
+        total = self.head.total
+        self.d = self.best_d([c / total for c in counts if c >= self.head.theta * total])
+        return self.least_loaded(key, self.d)
+
+    def least_loaded(self, key, d):
+        """The least loaded of the key's workers, in the order of their hash functions."""
+        everybody = d >= len(self.ids) and self.head.count_of(key) >= self.head.needed()
+        choices = range(len(self.ids)) if everybody else self.choices(key, d)
+        least = min(self.loads[w] for w in choices)
+        return [w for w in choices if self.loads[w] == least]
+
+    def choices(self, key, d):
+        return [hashed(key, self.salt, i, len(self.ids)) for i in range(d)]
+
+
+class DChoices(LiteralDChoices):
+    """With our additions; with `distinct`, a hot key's hash functions go on until d workers differ."""
+
+    def __init__(self, ids, salt, head, best_d, intervals, slack, distinct=False):
+        super().__init__(ids, salt, head, best_d)
+        self.slack, self.distinct = slack, distinct
         self.shortest, self.longest = intervals
         self.interval, self.due = self.shortest, 0
         self.found_at = self.total_then = self.ageings_then = 0
         self.counts_then, self.hot_then = {}, set()
 
+    def choices(self, key, d):
+        if not (self.distinct and self.hot):
+            return super().choices(key, d)
+        sequence = (hashed(key, self.salt, i, len(self.ids)) for i in itertools.count())
+        found = []
+        while len(found) < d:
+            worker = next(sequence)
+            found += [worker] if worker not in found else []
+        return found
+
     def allowed(self, key):
-        """The numbers of the workers that the next message may go to if its key is `key`."""
-        hot = self.head.sees_hot(key)
+        hot = self.hot = self.head.sees_hot(key)
         slot = [k for k, *_ in self.head.sketch.slots].index(key)
         if self.head.count_of(key) == 2 * self.head.needed() and slot not in self.hot_then:
             self.interval = self.shortest
             self.due = min(self.due, self.found_at + self.shortest)
         self.must_find = hot and self.head.sketch.seen >= self.due
-        d = self.d if hot else 2
-        choices = [hashed(key, self.salt, i, len(self.ids)) for i in range(d)]
-        if not hot:
-            return [min(choices, key=lambda w: self.loads[w])]
-        if d >= len(self.ids):
-            choices = range(len(self.ids))
-        least = min(self.loads[w] for w in choices)
-        return [w for w in choices if self.loads[w] == least]
+        return self.least_loaded(key, self.d) if hot else self.least_loaded(key, 2)[:1]
 
     def send_to(self, worker):
         super().send_to(worker)

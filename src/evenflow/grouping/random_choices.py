@@ -49,7 +49,8 @@ class RandomChoices(CapacityScheme):
     Parameters:
         epsilon: how far above its fair share a worker may be. Smaller: better balance, more replicas.
         patience: messages per worker, on average, between renewals of capacities; 0 renews them at
-            every message, as in the paper.
+            every message.
+        literal: the paper's form, with none of our additions: renews capacities at every message.
 
     Resizing: the keys of a worker that leaves go to their next choices, and one that joins takes its
     place; no other keys move. A roster that grows changes the range of the hash functions.
@@ -73,7 +74,7 @@ class RandomChoices(CapacityScheme):
         return new_state(worker_ids(roster), salt(seed), shares_of(roster))
 
     def route(self, state: State, keys: U64, out: I32) -> None:
-        route_by_room(self.epsilon, self.patience, *state, keys, out)
+        route_by_room(self.epsilon, self.lag(), *state, keys, out)
 
     def candidates(self, state: State, key: int) -> I32:
         return state.ids[state.shares > 0]

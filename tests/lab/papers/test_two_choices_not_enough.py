@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import evenflow_lab
-from evenflow.grouping.d_choices import find_optimal_choices
+from evenflow.grouping.optimal_choices import find_optimal_choices
 from evenflow.simulator import simulate
 from evenflow.simulator.workloads import Zipf
 from evenflow_lab.experiments import expand, figure_rows, judge, load_paper, plan, run_cell

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from evenflow.grouping import make
-from evenflow.grouping.d_choices import DChoices, find_optimal_choices
+from evenflow.grouping.d_choices import DChoices
+from evenflow.grouping.optimal_choices import find_optimal_choices
 from evenflow.model import Workers
 from evenflow.simulator import simulate
 from evenflow.simulator.engine import chunk_for
