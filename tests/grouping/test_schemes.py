@@ -94,7 +94,9 @@ def consistent(scheme, workers, seed, source):
     owners = [w for w, n in zip(workers.ids, held, strict=True) for _ in range(n)]
     shares = [1 / len(owners)] * len(owners)
     capacities = naive.Capacities(shares, scheme.epsilon, scheme.lag())
-    return naive.ConsistentGrouping(owners, int(salt(seed)), capacities, scheme.time_slot)
+    fresh = scheme.start(workers, seed, source).placement
+    circle = list(zip(fresh.places.tolist(), fresh.owners.tolist(), strict=True))
+    return naive.ConsistentGrouping(owners, int(salt(seed)), capacities, scheme.time_slot, circle)
 
 
 def table(scheme, workers, seed, source, entries=None):
@@ -139,6 +141,8 @@ TWINS = {
     "bounded-hashing:points=5,epsilon=0.5,literal=true": bounded_hashing,
     "consistent": consistent,
     "consistent:virtual=3,epsilon=0.25,patience=0": consistent,
+    "consistent:literal=true": consistent,
+    "consistent:virtual=3,epsilon=0.25,circle=true": consistent,
     "table": table,
     "key-isolator": table,  # no counts have arrived
     "fish": fish,

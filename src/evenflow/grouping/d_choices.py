@@ -18,9 +18,9 @@ from evenflow.grouping.head import (
     needed_at,
     steady_run,
 )
-from evenflow.grouping.protocol import I32, I64, U64
 from evenflow.grouping.literal_choices import route_literally
 from evenflow.grouping.optimal_choices import find_with_margin
+from evenflow.grouping.protocol import I32, I64, U64
 from evenflow.grouping.worker_sets import new_sets, take_of_row
 from evenflow.kernels.jit import inlined, kernel
 from evenflow.kernels.mixing import high_choice, low_choice, mix

@@ -1,8 +1,8 @@
 """D-Choices as its paper has it: d is computed anew for every message of a hot key.
 
 That would take microseconds per message. But d can only change once the hot keys' shares have changed
-by some margin, or a key has joined or left the head, so `find_literally` finds for how many messages the
-answer stands; until then it is the one that would be computed.
+by some margin, or a key has joined or left the head. So `find_literally` finds for how many messages
+the answer stands; until then it is the one that would be computed.
 """
 
 from __future__ import annotations
