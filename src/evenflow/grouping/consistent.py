@@ -42,11 +42,11 @@ class ConsistentGrouping(CapacityScheme):
     """Spreads keys over many small virtual workers of equal load; machines hold as many as they can.
 
     Keys go to virtual workers by random-choices. Busy and idle workers send signals, which wait in two
-    first-in, first-out queues until they are used or the worker is neither any more. When a busy worker
-    can be paired with an idle one, the virtual worker that the busy one has held longest moves; each
-    worker takes part in at most one move per time slot. While nobody is idle, one that is not busy takes
-    part instead: one that never was, or else the one for which it is longest ago. A worker keeps at
-    least one virtual worker, so that it keeps sending signals.
+    first-in, first-out queues until they are used or the worker is neither any more. When a busy
+    worker can be paired with an idle one, the virtual worker that the busy one has held longest moves;
+    each worker takes part in at most one move per time slot. While nobody is idle, a worker that is not
+    busy takes its place: one that never was, or else the one for which it is longest ago. A worker
+    keeps at least one virtual worker, so that it keeps sending signals.
 
     Guarantee: virtual workers differ only by the slack of random-choices, so a worker that always holds
     v of V virtual workers gets at most v · ((1 + ε) · m/V + 1) of a source's m messages.

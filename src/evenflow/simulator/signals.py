@@ -32,8 +32,8 @@ class Piggyback:
 
     A worker raises its signal at the end of a time slot. Every later acknowledgement carries its
     latest signal, or none, so a source learns of it when the first of its own messages to that worker
-    is done, and never if it has none there. A source receives the signal of each slot once; that a worker
-    has no signal any more it receives once, too.
+    is done, and never if it has none there. A source receives the signal of each slot once; that a
+    worker has no signal any more it receives once, too.
 
     Guarantee: memory and work for at most one acknowledgement per worker, source and slot: later ones
     carry nothing new.
