@@ -33,6 +33,7 @@ CELLS = {
     "fig10": (2 * 3 * 5 * 7 * 3, 3 * 4 * 10 * 7 * 3),
     "fig11": (5 * 5 * 5 * 3, 5 * 5 * 5 * 3),
     "fig12": (5 * 3 * 5, 5 * 3 * 5),
+    "distinct": (2 * 2 * 4 * 12, 2 * 4 * 4 * 12),
 }
 
 
@@ -114,8 +115,9 @@ def stand_in_rows(figure, run):
     ]
 
 
-def test_the_paper_has_figures_1_and_3_to_12():
-    assert [figure.id for figure in PAPER.figures] == [f"fig{i}" for i in (1, *range(3, 13))]
+def test_the_paper_has_figures_1_and_3_to_12_and_one_of_ours():
+    ids = [f"fig{i}" for i in (1, *range(3, 13))]
+    assert [figure.id for figure in PAPER.figures] == [*ids, "distinct"]
 
 
 @pytest.mark.parametrize("figure", CELLS)
@@ -329,6 +331,25 @@ def test_claims_on_figure_7_are_judged_by_the_median_or_by_every_run():
     assert held("wc-beats-rr-at-high-skew", fig7=fig7(1e-5, 0.5, 0.5)) is False
     assert held("wc-ideal-below-1-over-n", fig7=fig7(1e-5, 1e-5, 9e-5)) is True
     assert held("wc-ideal-below-1-over-n", fig7=fig7(1e-5, 1e-5, 2e-4)) is False  # every run
+
+
+@pytest.mark.parametrize(
+    ("imbalance", "replicas", "verdict"),
+    [(4e-4, 110, True), (6e-4, 110, False), (4e-4, 120, False)],
+)
+def test_different_workers_must_be_balanced_and_cheaper_than_all(imbalance, replicas, verdict):
+    found = {
+        "d-choices": (1e-3, 100),
+        "d-choices:literal=true": (1e-3, 105),
+        "d-choices:distinct=true": (imbalance, replicas),
+        "w-choices": (1e-6, 120),
+    }
+    rows = [
+        {"grouping": g, "workers": 50, "zipf": 1.4, "seed": seed, "imbalance": i, "replicas": r}
+        for g, (i, r) in found.items()
+        for seed in (1, 2)
+    ]
+    assert held("distinct-workers-within-s-epsilon", distinct=rows) is verdict
 
 
 def test_a_few_real_cells_reach_the_claims(rows):
