@@ -375,15 +375,16 @@ class TwoChoices(GreedyD):
 class Head:
     """Which messages are hot: a share of θ in a sketch that halves its counts every memory."""
 
-    def __init__(self, n, theta=None, sightings=20.0, counters=4):
+    def __init__(self, n, theta=None, sightings=20.0, counters=4, literal=False):
+        """The paper's head, `literal`, never forgets and is there from the first message on."""
         self.theta = 1 / (5 * n) if theta is None else theta
-        self.memory = math.ceil(sightings / self.theta)
-        self.sketch = SpaceSaving(math.ceil(counters / self.theta), self.memory)
+        self.memory = 0 if literal else math.ceil(sightings / self.theta)
+        self.sketch = SpaceSaving(math.ceil(counters / self.theta), self.memory or None)
         self.total = self.ageings = 0
 
     def sees_hot(self, key):
         """Count one message; whether its key is hot now."""
-        if self.sketch.seen - self.sketch.seen_when_aged == self.memory:
+        if self.memory and self.sketch.seen - self.sketch.seen_when_aged == self.memory:
             self.total = math.ceil(self.total / 2)
             self.ageings += 1
         self.sketch.add(key)
@@ -434,34 +435,63 @@ def find_optimal_choices(shares, n, epsilon):
     return n
 
 
-class DChoices(GreedyD):
-    """Knows d and the loads, but not which of several equally loaded workers is taken: `allowed`
-    says who may be, and `send_to` must be told who was. `best_d` takes shares and says d."""
+class LiteralDChoices(GreedyD):
+    """Algorithm 1 of "When two choices are not enough". Ties are broken arbitrarily: `allowed` says
+    who may be taken, and `send_to` must be told who was. `best_d` takes shares and says d."""
 
-    def __init__(self, ids, salt, head, best_d, intervals, slack):
+    def __init__(self, ids, salt, head, best_d):
         super().__init__(ids, salt)
-        self.head, self.best_d, self.slack = head, best_d, slack
+        self.head, self.best_d = head, best_d
+
+    def allowed(self, key):
+        """The numbers of the workers that the next message may go to if its key is `key`."""
+        if not self.head.sees_hot(key):
+            return self.least_loaded(key, 2)[:1]
+        counts = [count for _, count, *_ in self.head.sketch.slots]
+        total = self.head.total
+        self.d = self.best_d([c / total for c in counts if c >= self.head.theta * total])
+        return self.least_loaded(key, self.d)
+
+    def least_loaded(self, key, d):
+        """The least loaded of the key's workers, in the order of their hash functions."""
+        everybody = d >= len(self.ids) and self.head.count_of(key) >= self.head.needed()
+        choices = range(len(self.ids)) if everybody else self.choices(key, d)
+        least = min(self.loads[w] for w in choices)
+        return [w for w in choices if self.loads[w] == least]
+
+    def choices(self, key, d):
+        return [hashed(key, self.salt, i, len(self.ids)) for i in range(d)]
+
+
+class DChoices(LiteralDChoices):
+    """With our additions; with `distinct`, a hot key's hash functions go on until d workers differ."""
+
+    def __init__(self, ids, salt, head, best_d, intervals, slack, distinct=False):
+        super().__init__(ids, salt, head, best_d)
+        self.slack, self.distinct = slack, distinct
         self.shortest, self.longest = intervals
         self.interval, self.due = self.shortest, 0
         self.found_at = self.total_then = self.ageings_then = 0
         self.counts_then, self.hot_then = {}, set()
 
+    def choices(self, key, d):
+        if not (self.distinct and self.hot):
+            return super().choices(key, d)
+        sequence = (hashed(key, self.salt, i, len(self.ids)) for i in itertools.count())
+        found = []
+        while len(found) < d:
+            worker = next(sequence)
+            found += [worker] if worker not in found else []
+        return found
+
     def allowed(self, key):
-        """The numbers of the workers that the next message may go to if its key is `key`."""
-        hot = self.head.sees_hot(key)
+        hot = self.hot = self.head.sees_hot(key)
         slot = [k for k, *_ in self.head.sketch.slots].index(key)
         if self.head.count_of(key) == 2 * self.head.needed() and slot not in self.hot_then:
             self.interval = self.shortest
             self.due = min(self.due, self.found_at + self.shortest)
         self.must_find = hot and self.head.sketch.seen >= self.due
-        d = self.d if hot else 2
-        choices = [hashed(key, self.salt, i, len(self.ids)) for i in range(d)]
-        if not hot:
-            return [min(choices, key=lambda w: self.loads[w])]
-        if d >= len(self.ids):
-            choices = range(len(self.ids))
-        least = min(self.loads[w] for w in choices)
-        return [w for w in choices if self.loads[w] == least]
+        return self.least_loaded(key, self.d) if hot else self.least_loaded(key, 2)[:1]
 
     def send_to(self, worker):
         super().send_to(worker)
@@ -541,8 +571,12 @@ class RandomChoices:
 
     def route(self, key):
         n = len(self.ids)
-        sequence = (hashed(key, self.salt, i, n) for i in itertools.count())
+        sequence = (self.choice(key, i) for i in range(64 * n + 65))
+        sequence = itertools.chain(sequence, range(n))
         return self.ids[self.capacities.first_with_room(sequence)]
+
+    def choice(self, key, i):
+        return hashed(key, self.salt, i, len(self.ids))
 
 
 class BoundedHashing:
@@ -559,30 +593,54 @@ class BoundedHashing:
 
 
 class ConsistentGrouping(RandomChoices):
-    """RandomChoices over virtual workers, whose `ids` change hands; queues are lists of ids."""
+    """RandomChoices over virtual workers, whose `ids` change hands; queues are lists of ids.
 
-    def __init__(self, owners, salt, capacities, time_slot):
+    `circle` is a list of (place, virtual worker), if keys go clockwise on one."""
+
+    def __init__(self, owners, salt, capacities, time_slot, circle=()):
         super().__init__(owners, salt, capacities)
-        self.time_slot = time_slot
+        self.time_slot, self.circle = time_slot, sorted(circle)
         self.live = list(dict.fromkeys(owners))
         self.idle, self.busy, self.moved_at = [], [], {}
+        self.latest, self.overloaded_longest_ago_first = dict.fromkeys(self.live, 0), []
         self.had_longest_first = list(range(len(owners)))
 
+    def choice(self, key, i):
+        if not self.circle:
+            return super().choice(key, i)
+        where = hashed(key, self.salt, i, 2**32) * 2**32
+        after = [virtual for place, virtual in self.circle if place >= where]
+        return after[0] if after else self.circle[0][1]
+
     def observe(self, now, signals):
-        """`signals` are pairs (worker, +1 for idle or −1 for busy)."""
+        """`signals` are pairs (worker, +1 for idle, −1 for busy, or 0 for neither)."""
         for worker, signal in signals:
-            joined, left = (self.idle, self.busy) if signal == 1 else (self.busy, self.idle)
-            if worker in self.live and worker not in joined:
-                joined.append(worker)
-                if worker in left:
-                    left.remove(worker)
+            if worker not in self.live:
+                continue
+            self.latest[worker] = signal
+            for queue, meaning in ((self.idle, 1), (self.busy, -1)):
+                if signal == meaning and worker not in queue:
+                    queue.append(worker)
+                if signal != meaning and worker in queue:
+                    queue.remove(worker)
+            if signal == -1:
+                if worker in self.overloaded_longest_ago_first:
+                    self.overloaded_longest_ago_first.remove(worker)
+                self.overloaded_longest_ago_first.append(worker)
         while True:
             givers = [w for w in self.busy if self.may_move(w, now) and self.ids.count(w) > 1]
-            takers = [w for w in self.idle if self.may_move(w, now)]
+            takers = [w for w in self.takers() if self.may_move(w, now)]
             if not givers or not takers:
                 return
             self.move(givers[0], takers[0])
             self.moved_at[givers[0]] = self.moved_at[takers[0]] = now
+
+    def takers(self):
+        if 1 in self.latest.values():
+            return self.idle
+        ago = self.overloaded_longest_ago_first
+        in_order = [*(w for w in self.live if w not in ago), *ago]
+        return [w for w in in_order if self.latest[w] == 0]
 
     def may_move(self, worker, now):
         return worker not in self.moved_at or now - self.moved_at[worker] >= self.time_slot
@@ -593,7 +651,8 @@ class ConsistentGrouping(RandomChoices):
         self.had_longest_first.remove(virtual)
         self.had_longest_first.append(virtual)
         self.busy.remove(busy)
-        self.idle.remove(idle)
+        if idle in self.idle:
+            self.idle.remove(idle)
 
 
 class TableRouting:
@@ -809,14 +868,14 @@ class Piggyback:
 
     def __init__(self):
         self.on_the_way = []  # (finish, worker, source)
-        self.raised, self.heard, self.slots = {}, {}, 0
+        self.signals, self.heard, self.slots = {}, {}, 0
 
     def take(self, worker, source, finish):
         self.on_the_way.append((finish, worker, source))
 
     def raise_signals(self, signals):
         self.slots += 1
-        self.raised |= {w: (self.slots, signal) for w, signal in enumerate(signals) if signal}
+        self.signals = dict(enumerate(signals))
 
     def arrived(self, now, inclusive=True):
         def has_come(finish):
@@ -826,9 +885,10 @@ class Piggyback:
         self.on_the_way = [a for a in self.on_the_way if not has_come(a[0])]
         news = {}
         for _, worker, source in come:
-            slot, signal = self.raised.get(worker, (0, 0))
-            if slot > self.heard.get((worker, source), 0):
-                self.heard[worker, source] = slot
+            signal = self.signals.get(worker, 0)
+            slot, known = self.heard.get((worker, source), (0, 0))
+            if slot < self.slots and (signal or known):
+                self.heard[worker, source] = self.slots, signal
                 news.setdefault(source, {})[worker] = signal
         return news
 
@@ -852,6 +912,8 @@ def simulate_queues(times, eras, n, sources, slots, block, route, observe, wish)
         queues = queue_lengths(*zip(*messages, strict=True), n, end) if messages else [0] * n
         own = [[f - t for v, t, f in messages if v == w and t >= begin] for w in range(n)]
         loads = [len(own[w]) / capacity_between(eras, w, begin, end) for w in range(n)]
+        counts = [sum(v == w for v, _, _ in messages) for w in range(n)]
+        so_far = [counts[w] / capacity_between(eras, w, 0.0, end) for w in range(n)]
         means = [sum(latencies) / len(latencies) for latencies in own if latencies]
         done = sum(begin < f <= end for _, _, f in messages)
         timeline.append(
@@ -867,6 +929,7 @@ def simulate_queues(times, eras, n, sources, slots, block, route, observe, wish)
                 "utilisation_min": min(loads),
                 "utilisation_mean": sum(loads) / n,
                 "imbalance": max(loads) - sum(loads) / n,
+                "cumulative_imbalance": max(so_far) - sum(so_far) / n,
                 "throughput": done / slot,
             }
         )

@@ -9,7 +9,7 @@ import naive
 from evenflow.grouping import make
 from evenflow.model import Feedback, Signal, Workers
 
-IDLE, BUSY = Signal.INCREASE, Signal.DECREASE
+IDLE, BUSY, NEITHER = Signal.INCREASE, Signal.DECREASE, Signal.NEITHER
 
 
 def grouping(workers, **parameters):
@@ -31,7 +31,7 @@ def owners(state):
 moments = st.lists(
     st.tuples(
         st.sampled_from([0.0, 0.5, 1.0, 2.5]),  # time since the last one
-        st.dictionaries(st.integers(0, 6), st.sampled_from([IDLE, BUSY]), min_size=1, max_size=6),
+        st.dictionaries(st.integers(0, 6), st.sampled_from(Signal), min_size=1, max_size=6),
     ),
     max_size=12,
 )
@@ -52,9 +52,9 @@ def test_moves_are_those_of_the_twin(n, virtual, time_slot, moments):
         assert sum(scheme.virtual_workers(state).values()) == n * virtual
 
 
-def test_a_virtual_worker_moves_only_when_busy_meets_idle():
+def test_a_virtual_worker_moves_only_from_a_busy_worker_to_one_that_is_not():
     scheme, state = grouping(3, virtual=4)
-    assert tell(scheme, state, 1, w0=BUSY, w1=BUSY) == {0: 4, 1: 4, 2: 4}
+    assert tell(scheme, state, 1, w0=BUSY, w1=BUSY, w2=BUSY) == {0: 4, 1: 4, 2: 4}
     assert tell(scheme, state, 2) == {0: 4, 1: 4, 2: 4}
     assert tell(scheme, state, 3, w2=IDLE) == {0: 3, 1: 4, 2: 5}
     scheme, state = grouping(3, virtual=4)
@@ -70,8 +70,7 @@ def test_one_virtual_worker_moves_per_pair_of_signals():
 
 def test_queues_are_served_first_come_first_served():
     scheme, state = grouping(5, virtual=4)
-    tell(scheme, state, 1, w3=BUSY)
-    tell(scheme, state, 2, w1=BUSY, w0=BUSY)
+    tell(scheme, state, 1, w3=BUSY, w1=BUSY, w0=BUSY, w2=BUSY, w4=BUSY)
     tell(scheme, state, 3, w3=BUSY)  # said again: its place in the queue stays
     assert tell(scheme, state, 4, w4=IDLE) == {0: 4, 1: 4, 2: 4, 3: 3, 4: 5}
     assert tell(scheme, state, 5, w4=IDLE) == {0: 4, 1: 3, 2: 4, 3: 3, 4: 6}
@@ -80,20 +79,38 @@ def test_queues_are_served_first_come_first_served():
 
 def test_a_contradicting_signal_takes_the_earlier_one_back_and_goes_to_the_end_of_its_queue():
     scheme, state = grouping(4, virtual=4)
-    tell(scheme, state, 1, w0=BUSY, w1=BUSY)
+    tell(scheme, state, 1, w0=BUSY, w1=BUSY, w2=BUSY, w3=BUSY)
     assert tell(scheme, state, 2, w0=IDLE) == {0: 5, 1: 3, 2: 4, 3: 4}
     tell(scheme, state, 9, w0=BUSY)
-    tell(scheme, state, 10, w2=BUSY)
     tell(scheme, state, 11, w1=IDLE, w3=IDLE)
     assert scheme.virtual_workers(state) == {0: 4, 1: 4, 2: 3, 3: 5}
+
+
+def test_a_worker_that_is_neither_any_more_leaves_its_queue():
+    scheme, state = grouping(3, virtual=4)
+    tell(scheme, state, 1, w1=IDLE, w2=IDLE)
+    tell(scheme, state, 2, w1=NEITHER)
+    assert tell(scheme, state, 3, w0=BUSY) == {0: 3, 1: 4, 2: 5}
+    scheme, state = grouping(3, virtual=4)
+    tell(scheme, state, 1, w0=BUSY, w1=BUSY, w2=BUSY)
+    tell(scheme, state, 2, w0=NEITHER, w1=NEITHER, w2=NEITHER)
+    assert tell(scheme, state, 3, w1=IDLE) == {0: 4, 1: 4, 2: 4}
+
+
+def test_while_nobody_is_idle_one_that_was_never_overloaded_gets_it_or_else_longest_ago():
     scheme, state = grouping(4, virtual=4)
-    tell(scheme, state, 1, w0=BUSY)
-    tell(scheme, state, 2, w1=BUSY)
-    tell(scheme, state, 3, w0=IDLE)  # paired with worker 1 at once
-    tell(scheme, state, 3, w0=BUSY)
-    tell(scheme, state, 3.5, w2=BUSY)
-    # Worker 0 has moved at 3: worker 2 is served first, though it came later.
-    assert tell(scheme, state, 3.6, w3=IDLE) == {0: 5, 1: 3, 2: 3, 3: 5}
+    everybody = tell(scheme, state, 1, w1=BUSY, w2=BUSY, w0=BUSY)
+    assert everybody == {0: 4, 1: 3, 2: 4, 3: 5}  # worker 3 has never been
+    tell(scheme, state, 2, w0=NEITHER, w1=NEITHER, w2=NEITHER, w3=BUSY)
+    assert scheme.virtual_workers(state) == {0: 4, 1: 4, 2: 4, 3: 4}  # longest ago it was 1
+    tell(scheme, state, 3, w2=BUSY, w1=IDLE)
+    assert scheme.virtual_workers(state) == {0: 4, 1: 5, 2: 3, 3: 4}  # an idle one comes first
+
+
+def test_a_worker_that_is_overloaded_gets_nothing():
+    scheme, state = grouping(3, virtual=4, time_slot=0.0)
+    for now in range(5):
+        assert tell(scheme, state, now, w0=BUSY, w1=BUSY, w2=BUSY) == {0: 4, 1: 4, 2: 4}
 
 
 def test_nobody_moves_twice_within_a_time_slot():
@@ -156,7 +173,7 @@ def test_the_virtual_worker_that_was_had_longest_moves():
 
 def test_signals_of_unknown_workers_are_ignored():
     scheme, state = grouping(Workers((3, 5)), virtual=2)
-    assert tell(scheme, state, 1, w3=BUSY, w7=IDLE, w0=IDLE) == {3: 2, 5: 2}
+    assert tell(scheme, state, 1, w3=BUSY, w5=BUSY, w7=IDLE, w0=IDLE) == {3: 2, 5: 2}
     assert tell(scheme, state, 2, w4=BUSY, w5=IDLE) == {3: 1, 5: 3}
 
 

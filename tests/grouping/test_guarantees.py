@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from evenflow.checks.streams import standard_streams
 from evenflow.grouping import make, schemes
-from evenflow.grouping.d_choices import find_optimal_choices
+from evenflow.grouping.optimal_choices import find_optimal_choices
 from evenflow.grouping.protocol import choices_of
 from evenflow.kernels.mixing import salt
 from evenflow.model import Feedback, InputError, RoutingTable, Workers
@@ -341,6 +341,7 @@ def test_a_refused_table_changes_nothing(entries, said):
             "random-choices:patience=-1",
         ),
         *("bounded-hashing:points=0", "consistent:virtual=0", "consistent:time_slot=-1"),
+        *("w-choices:literal=2", "random-choices:literal=1", "d-choices:distinct=0"),
         "table:limit=-1",
     ],
 )

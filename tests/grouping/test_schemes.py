@@ -12,11 +12,12 @@ import naive_rivals
 from evenflow.checks.streams import standard_streams
 from evenflow.grouping import make
 from evenflow.grouping.capacity import shares_of
-from evenflow.grouping.d_choices import FORGIVE, LONGEST, SHORTEST, find_optimal_choices
+from evenflow.grouping.d_choices import DUE, FORGIVE, LONGEST, SHORTEST
 from evenflow.grouping.dealing import dealt, redeal
+from evenflow.grouping.optimal_choices import find_optimal_choices
 from evenflow.kernels.mixing import salt
 from evenflow.kernels.selection import sort_descending
-from evenflow.model import Feedback, RoutingTable, Workers
+from evenflow.model import Feedback, InputError, RoutingTable, Workers
 from evenflow.simulator.workloads import Zipf
 
 quick = settings(max_examples=40)
@@ -41,7 +42,7 @@ def first_turn(workers, seed, source):
 
 
 def head_of(scheme, workers):
-    return naive.Head(len(workers), scheme.theta, scheme.sightings, scheme.counters)
+    return naive.Head(len(workers), scheme.theta, scheme.sightings, scheme.counters, scheme.literal)
 
 
 def key(scheme, workers, seed, source):
@@ -76,7 +77,7 @@ def round_robin_head(scheme, workers, seed, source):
 
 def random_choices(scheme, workers, seed, source):
     shares = shares_of(workers).tolist()
-    capacities = naive.Capacities(shares, scheme.epsilon, scheme.patience)
+    capacities = naive.Capacities(shares, scheme.epsilon, scheme.lag())
     return naive.RandomChoices(workers.ids, int(salt(seed)), capacities)
 
 
@@ -84,7 +85,7 @@ def bounded_hashing(scheme, workers, seed, source):
     fresh = scheme.start(workers, seed, source)
     ring = list(zip(fresh.places.tolist(), fresh.owners.tolist(), strict=True))
     shares = shares_of(workers).tolist()
-    capacities = naive.Capacities(shares, scheme.epsilon, scheme.patience)
+    capacities = naive.Capacities(shares, scheme.epsilon, scheme.lag())
     return naive.BoundedHashing(workers.ids, int(salt(seed)), capacities, ring)
 
 
@@ -92,8 +93,10 @@ def consistent(scheme, workers, seed, source):
     held = naive.dealt(scheme.virtual * len(workers), shares_of(workers).tolist())
     owners = [w for w, n in zip(workers.ids, held, strict=True) for _ in range(n)]
     shares = [1 / len(owners)] * len(owners)
-    capacities = naive.Capacities(shares, scheme.epsilon, scheme.patience)
-    return naive.ConsistentGrouping(owners, int(salt(seed)), capacities, scheme.time_slot)
+    capacities = naive.Capacities(shares, scheme.epsilon, scheme.lag())
+    fresh = scheme.start(workers, seed, source).placement
+    circle = list(zip(fresh.places.tolist(), fresh.owners.tolist(), strict=True))
+    return naive.ConsistentGrouping(owners, int(salt(seed)), capacities, scheme.time_slot, circle)
 
 
 def table(scheme, workers, seed, source, entries=None):
@@ -125,15 +128,21 @@ TWINS = {
     "w-choices": w_choices,
     "w-choices:theta=0.1,sightings=8": w_choices,
     "w-choices:theta=0.3,sightings=2.5,counters=2": w_choices,
+    "w-choices:literal=true": w_choices,
+    "w-choices:literal=true,theta=0.1,counters=2": w_choices,
     "round-robin-head": round_robin_head,
     "round-robin-head:theta=0.1,sightings=8": round_robin_head,
+    "round-robin-head:literal=true": round_robin_head,
     "random-choices": random_choices,
     "random-choices:patience=0": random_choices,
+    "random-choices:literal=true": random_choices,
     "random-choices:epsilon=0.5,patience=3": random_choices,
     "bounded-hashing": bounded_hashing,
-    "bounded-hashing:points=5,epsilon=0.5,patience=0": bounded_hashing,
+    "bounded-hashing:points=5,epsilon=0.5,literal=true": bounded_hashing,
     "consistent": consistent,
     "consistent:virtual=3,epsilon=0.25,patience=0": consistent,
+    "consistent:literal=true": consistent,
+    "consistent:virtual=3,epsilon=0.25,circle=true": consistent,
     "table": table,
     "key-isolator": table,  # no counts have arrived
     "fish": fish,
@@ -185,8 +194,8 @@ def test_w_choices_is_its_twin_where_a_set_of_workers_takes_two_words():
 
 @pytest.mark.parametrize("n", [1, 4, 16])
 @pytest.mark.parametrize("epsilon", [0.01, 0.25, 1.0])
-def test_random_choices_without_patience_is_the_papers_algorithm(n, epsilon):
-    scheme = make("random-choices", epsilon=epsilon, patience=0)
+def test_literal_random_choices_is_the_papers_algorithm(n, epsilon):
+    scheme = make("random-choices", epsilon=epsilon, literal=True)
     for stream in standard_streams(250):
         keys, load = stream.keys.tolist(), [0] * n
         expected = [
@@ -245,6 +254,13 @@ D_CHOICES = {
         np.repeat(np.arange(60, dtype=np.uint64), 25), 1,
     ),
     "fixed at more than all": (3, {"choices": 7}, drifting(500, 500, 1.4, 100, 8), 1),
+    "different workers": (12, {"distinct": True}, drifting(4000, 2000, 1.2, 500, 1), 4),
+    "different workers, all but one": (
+        6, {"distinct": True, "choices": 5, "theta": 0.1}, drifting(900, 300, 1.4, 50, 9), 1,
+    ),
+    "different workers of two words": (
+        70, {"theta": 0.02, "distinct": True}, drifting(2000, 1000, 1.2, 100, 2), 4,
+    ),
 }  # fmt: skip
 
 
@@ -260,7 +276,9 @@ def test_d_choices_sends_each_message_to_a_least_loaded_worker_of_its_set(case):
         return min(d, n)
 
     head = head_of(scheme, ids)
-    twin = naive.DChoices(ids, int(salt(7)), head, best_d, (shortest, longest), slack)
+    twin = naive.DChoices(
+        ids, int(salt(7)), head, best_d, (shortest, longest), slack, scheme.distinct
+    )
     twin.d = min(scheme.choices or 2, n)
     found = set()
     for i, k in enumerate(keys.tolist()):
@@ -273,6 +291,59 @@ def test_d_choices_sends_each_message_to_a_least_loaded_worker_of_its_set(case):
         found.add(twin.d)
     assert len(found) >= different, "too easy a stream"
     assert sum(twin.loads) > len(keys) or n <= 3, "no load has ever been lifted"
+
+
+# Workers, parameters and stream. Short streams: the twin computes d for every message of a hot key.
+LITERAL = {
+    "d between 2 and n": (12, {}, drifting(3000, 1500, 1.2, 500, 1)),
+    "two words of workers": (70, {"theta": 0.02}, drifting(1500, 750, 1.2, 100, 2)),
+    "all workers": (6, {"theta": 0.1}, drifting(1200, 400, 2.0, 50, 3)),
+    "one worker": (1, {}, drifting(300, 300, 1.0, 50, 4)),
+    "keys that come and go": (20, {}, np.repeat(drifting(60, 30, 0.5, 40, 5), 50)),
+    "counters change hands": (10, {"counters": 2}, drifting(1500, 500, 1.4, 100, 6)),
+    "a share near a whole number of workers": (
+        10, {}, np.tile(np.array([1, 1, 1, 2, 3, 4, 5, 6, 7, 8], np.uint64), 150),
+    ),
+    "a large ε": (30, {"epsilon": 0.01}, drifting(3000, 3000, 1.6, 300, 7)),
+    "fixed": (12, {"choices": 5}, drifting(500, 500, 1.4, 100, 8)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", LITERAL)
+def test_literal_d_choices_computes_d_for_every_message_of_a_hot_key(case):
+    n, parameters, keys = LITERAL[case]
+    scheme, ids = make("d-choices", literal=True, **parameters), tuple(range(100, 100 + n))
+    state = scheme.start(Workers(ids), seed=7)
+
+    def best_d(shares):
+        return min(scheme.choices or naive.find_optimal_choices(shares, n, scheme.epsilon), n)
+
+    twin = naive.LiteralDChoices(ids, int(salt(7)), head_of(scheme, ids), best_d)
+    for i, k in enumerate(keys.tolist()):
+        allowed = twin.allowed(k)
+        [worker] = routed(scheme, state, keys[i : i + 1])
+        assert worker - 100 in allowed, f"message {i}"
+        twin.send_to(worker - 100)
+        assert state.base.loads.tolist() == twin.loads, f"message {i}"
+        assert scheme.describe(state)["d"] == twin.d, f"message {i}"
+    assert sum(twin.loads) == len(keys), "a load has been lifted"
+
+
+def test_literal_d_choices_computes_d_only_where_it_may_change():
+    scheme = make("d-choices", literal=True)
+    state, keys = scheme.start(50, seed=7), drifting(110_000, 110_000, 1.4, 10_000, 1)
+    routed(scheme, state, keys[:100_000])
+    computed, due = 0, 0
+    for i in range(100_000, 110_000):
+        routed(scheme, state, keys[i : i + 1])
+        computed += state.plan[DUE] != due
+        due = state.plan[DUE]
+    assert 2 < computed < 2_000  # some 8 000 of the messages are of hot keys
+
+
+def test_literal_and_distinct_exclude_each_other():
+    with pytest.raises(InputError, match="collide"):
+        make("d-choices:literal=true,distinct=true")
 
 
 # --- how many choices -----------------------------------------------------------------------------

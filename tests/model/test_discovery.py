@@ -115,6 +115,8 @@ def test_parameters_are_read_from_text_and_keywords():
     assert build("tool", TOOLS, " tool : size = 5 , weight = -2.5e1 ,", {}) == Tool(5, -25.0)
     assert build("tool", TOOLS, "tool:size=5", {"parts": (1, 2)}) == Tool(5, parts=(1, 2))
     assert build("tool", TOOLS, "tool:size=5", {"size": 4}) == Tool(5)
+    assert build("tool", TOOLS, "tool:size=5,parts=true", {}).parts is True
+    assert build("tool", TOOLS, "tool:size=5,parts=false", {}).parts is False
     assert isinstance(build("tool", TOOLS, "registered", {}), Registered)
 
 
@@ -128,8 +130,8 @@ def test_any_number_that_python_reads_reaches_the_class(text):
     ("spec", "complaint"),
     [
         ("tool:size", "expected parameter=value after the colon, got 'size'"),
-        ("tool:size=big", "size must be a number, got 'big'"),
-        ("tool:size=", "size must be a number, got ''"),
+        ("tool:size=big", "size must be a number, true or false, got 'big'"),
+        ("tool:size=", "size must be a number, true or false, got ''"),
         ("tool:size=1,colour=2", "'tool' has no parameter 'colour'; it takes size, weight, parts"),
         ("tool:size=1,made=2", "'tool' has no parameter 'made'"),
         ("tool", "'tool' needs size: write 'tool:size=…'"),

@@ -285,10 +285,19 @@ def test_an_acknowledgement_carries_the_latest_signal_once():
     acks = Piggyback(workers=1, sources=1, slot=1.0)
     acks.raise_signals(np.array([1]))
     acks.raise_signals(np.array([-1]))
-    acks.raise_signals(np.array([0]))  # content with its load: nothing new, nothing withdrawn
-    acks.take(np.zeros(3, np.int32), np.array([3.5, 4.5, 5.5]), first=0)
-    assert acks.arrived(3.5) == {0: {0: Signal.DECREASE}}
+    acks.take(np.zeros(3, np.int32), np.array([2.5, 2.6, 2.7]), first=0)
+    assert acks.arrived(2.9) == {0: {0: Signal.DECREASE}}
     assert acks.arrived(9.0) == {}
+
+
+def test_a_worker_that_has_no_signal_any_more_says_so_once():
+    acks = Piggyback(workers=1, sources=1, slot=1.0)
+    heard = []
+    for slot, signal in enumerate([0, -1, -1, 0, 0, 1], start=1):
+        acks.raise_signals(np.array([signal]))
+        acks.take(np.zeros(2, np.int32), np.array([slot + 0.5, slot + 0.6]), first=0)
+        heard.append(acks.arrived(slot + 0.9).get(0, {}).get(0))
+    assert heard == [None, -1, -1, Signal.NEITHER, None, Signal.INCREASE]
 
 
 @pytest.mark.parametrize("slot", [0.1, 0.3, 1 / 3, 7.77, 1e4 / 3])

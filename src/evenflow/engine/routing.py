@@ -136,7 +136,8 @@ def as_tasks(scheme: GroupingScheme, partitions: int) -> tuple[GroupingScheme, i
 
     if scheme.name != "consistent":
         return scheme, partitions
-    even = make("random-choices", epsilon=scheme.epsilon, patience=scheme.patience)  # type: ignore[attr-defined]
+    shared = {name: getattr(scheme, name) for name in ("epsilon", "patience", "literal")}
+    even = make("random-choices", **shared)
     return even, tasks_of(scheme, partitions)
 
 

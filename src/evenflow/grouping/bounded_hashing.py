@@ -46,7 +46,8 @@ class BoundedHashing(CapacityScheme):
     Parameters:
         epsilon: how far above its fair share a worker may be.
         patience: messages per worker, on average, between renewals of capacities; 0 renews them at
-            every message, as in the paper.
+            every message.
+        literal: the paper's form, with none of our additions: renews capacities at every message.
         points: the number of places on the ring per worker.
 
     Resizing is consistent: a worker's places depend on its id alone, so a worker that joins or leaves
@@ -81,7 +82,7 @@ class BoundedHashing(CapacityScheme):
         return State(*known, *hash_ring(roster, word, self.points))
 
     def route(self, state: State, keys: U64, out: I32) -> None:
-        _route(self.epsilon, self.patience, *state, keys, out)
+        _route(self.epsilon, self.lag(), *state, keys, out)
 
     def candidates(self, state: State, key: int) -> I32:
         return state.ids

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from evenflow.grouping.protocol import I32, I64, U64, Scheme
 from evenflow.kernels.jit import inlined, kernel
 from evenflow.model import InputError, Workers
-from evenflow.model.validation import check_not_negative, check_positive
+from evenflow.model.validation import check_not_negative, check_positive, check_truth
 
 # The entries of `progress`: messages sent, the number at which capacities are renewed, and how many
 # renewals there were.
@@ -26,18 +26,24 @@ class CapacityScheme(Scheme):
     weights. The papers renew capacities at every message. Here they stay for up to `patience`
     messages per worker, but no longer than half of the slack ε · m: they never exceed the papers', so
     the bound is the same. Between renewals keys settle on fewer workers and routing is faster, at the
-    price of a less even load from moment to moment (docs/decisions/0005). `patience=0` is the papers'
-    rule to the letter.
+    price of a less even load from moment to moment (docs/decisions/0005). `literal` is the papers' rule
+    to the letter, whatever `patience` says.
     """
 
     epsilon: float = 0.01
     patience: float = 16.0
+    literal: bool = field(default=False, kw_only=True)
 
     def __post_init__(self) -> None:
         check_positive("epsilon", self.epsilon)
         if self.epsilon > 1e6:
             raise InputError(f"epsilon must be at most 1e6, got {self.epsilon}; no bound is left")
         check_not_negative("patience", self.patience)
+        check_truth("literal", self.literal)
+
+    def lag(self) -> float:
+        """Messages per worker, on average, by which capacities may lag behind the papers'."""
+        return 0.0 if self.literal else self.patience
 
     def check_guarantee(self, workers: Workers, keys: U64, out: I32) -> str | None:
         shares = shares_of(workers)

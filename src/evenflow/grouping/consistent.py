@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from evenflow.grouping.capacity import CapacityScheme, shares_of
 from evenflow.grouping.dealing import dealt, redeal
+from evenflow.grouping.hash_ring import hash_ring
 from evenflow.grouping.protocol import I32, I64, U64
 from evenflow.grouping.random_choices import State as Placement
 from evenflow.grouping.random_choices import new_state, route_by_room
 from evenflow.kernels.mixing import salt
 from evenflow.model import Feedback, Signal, Workers
-from evenflow.model.validation import check_not_negative, check_whole
+from evenflow.model.validation import check_not_negative, check_truth, check_whole
+
+
+class Reports(NamedTuple):
+    """What is known of each worker. Signals are numbered as they arrive."""
+
+    latest: I64  #: its last signal
+    waiting: I64  #: the queue that it is in: +1 idle, −1 busy, 0 none
+    queued: I64  #: the number of the signal that put it there
+    overloaded: I64  #: the number of the last signal that it was busy; 0: it has never been
+    moved_at: np.ndarray  #: the time of its last move
 
 
 class State(NamedTuple):
@@ -22,9 +33,7 @@ class State(NamedTuple):
     live: I32  #: the roster
     weights: np.ndarray  #: its weights, as shares
     since: I64  #: per virtual worker: the number of the move that gave it to its worker
-    waiting: I64  #: per worker: +1 idle, −1 busy, 0 neither
-    queued: I64  #: per worker: the number of the signal that put it in its queue
-    moved_at: np.ndarray  #: per worker: the time of its last move
+    workers: Reports
     numbers: I64  #: [moves so far, signals so far]
 
 
@@ -33,9 +42,11 @@ class ConsistentGrouping(CapacityScheme):
     """Spreads keys over many small virtual workers of equal load; machines hold as many as they can.
 
     Keys go to virtual workers by random-choices. Busy and idle workers send signals, which wait in two
-    first-in, first-out queues. When a busy worker can be paired with an idle one, the virtual worker
-    that the busy one has held longest moves; each worker takes part in at most one move per time slot.
-    A worker keeps at least one virtual worker, so that it keeps sending signals.
+    first-in, first-out queues until they are used or the worker is neither any more. When a busy
+    worker can be paired with an idle one, the virtual worker that the busy one has held longest moves;
+    each worker takes part in at most one move per time slot. While nobody is idle, a worker that is not
+    busy takes its place: one that never was, or else the one for which it is longest ago. A worker
+    keeps at least one virtual worker, so that it keeps sending signals.
 
     Guarantee: virtual workers differ only by the slack of random-choices, so a worker that always holds
     v of V virtual workers gets at most v · ((1 + ε) · m/V + 1) of a source's m messages.
@@ -43,9 +54,13 @@ class ConsistentGrouping(CapacityScheme):
     Parameters:
         epsilon: how far above its fair share a virtual worker may be.
         patience: messages per worker, on average, between renewals of capacities; 0 renews them at
-            every message, as in the paper.
+            every message.
         virtual: virtual workers per worker at the start (with weights: in proportion to them).
         time_slot: the shortest time between two moves of one worker, in the unit of `Feedback.time`.
+        literal: the paper's form, with none of our additions: renews capacities at every message.
+        circle: virtual workers lie at random points of the unit circle, and a hash function sends a key
+            clockwise to the next one, as in consistent hashing. Otherwise they cut the circle into
+            equal parts (docs/decisions/0081).
 
     Resizing is consistent: virtual workers keep their keys. A worker that joins takes its share of
     them from all others, those of one that leaves are dealt out, and what was learned about the others
@@ -60,7 +75,7 @@ class ConsistentGrouping(CapacityScheme):
         >>> scheme.virtual_workers(state)
         {0: 3, 1: 5}
 
-    Paper: CG in "Consistent Grouping", §V-B and §V-C.
+    Paper: CG in "Consistent Grouping", §V-B and §V-C; §VI-A for what happens while nobody is idle.
     """
 
     name: ClassVar[str] = "consistent"
@@ -69,44 +84,62 @@ class ConsistentGrouping(CapacityScheme):
 
     virtual: int = 10
     time_slot: float = 1.0
+    circle: bool = field(default=False, kw_only=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_whole("virtual", self.virtual, least=1)
         check_not_negative("time_slot", self.time_slot)
+        check_truth("circle", self.circle)
 
     def start(self, workers: Workers | int, seed: int = 0, source: int = 0) -> State:
         roster = self.roster(workers)
         counts = dealt(self.virtual * len(roster), shares_of(roster))
         owners = np.repeat(np.array(roster.ids, np.int32), counts)
-        placement = new_state(owners, salt(seed), np.full(len(owners), 1 / len(owners)))
+        shares, word = np.full(len(owners), 1 / len(owners)), salt(seed)
+        placement = new_state(owners, word, shares)
+        if self.circle:
+            circle = hash_ring(Workers.numbered(len(owners)), word, points=1)
+            placement = new_state(owners, word, shares, circle=circle)
         return _with_roster(placement, roster, np.zeros(len(owners), np.int64))
 
     def route(self, state: State, keys: U64, out: I32) -> None:
-        route_by_room(self.epsilon, self.patience, *state.placement, keys, out)
+        route_by_room(self.epsilon, self.lag(), *state.placement, keys, out)
 
     def candidates(self, state: State, key: int) -> I32:
         return np.unique(state.placement.ids)
 
     def observe(self, state: State, feedback: Feedback) -> None:
-        """Queue the signals and make all moves from a busy worker to an idle one."""
+        """Queue the signals and make all moves that they allow."""
+        workers = state.workers
         for worker, signal in feedback.signals.items():
-            w = np.flatnonzero(state.live == worker)
-            if len(w) and state.waiting[w[0]] != signal:
-                state.waiting[w[0]] = signal
-                state.numbers[1] += 1
-                state.queued[w[0]] = state.numbers[1]
-        if state.waiting.min() == state.waiting.max():
-            return  # no pair is possible
+            at = np.flatnonzero(state.live == worker)
+            if not len(at):
+                continue
+            w = int(at[0])
+            state.numbers[1] += 1
+            workers.latest[w] = signal
+            if signal == Signal.DECREASE:
+                workers.overloaded[w] = state.numbers[1]
+            if workers.waiting[w] != signal:
+                workers.waiting[w], workers.queued[w] = signal, state.numbers[1]
+        if workers.waiting.min() != Signal.DECREASE:
+            return  # nobody has anything to give away
         held = np.array(list(self.virtual_workers(state).values()))
         while self._move_one(state, feedback.time, held):
             pass
 
     def _move_one(self, state: State, now: float, held: I64) -> bool:
-        """Pair the longest waiting busy worker with the longest waiting idle one, if there are both."""
-        rested = now - state.moved_at >= self.time_slot
-        busy = _longest_waiting(state, rested & (state.waiting == Signal.DECREASE) & (held > 1))
-        idle = _longest_waiting(state, rested & (state.waiting == Signal.INCREASE))
+        """Pair the longest waiting busy worker with the longest waiting idle one, or whoever may take
+        part for it; False if there is no pair."""
+        workers = state.workers
+        rested = now - workers.moved_at >= self.time_slot
+        givers = rested & (workers.waiting == Signal.DECREASE) & (held > 1)
+        busy = _first(workers.queued, givers)
+        if (workers.latest == Signal.INCREASE).any():
+            idle = _first(workers.queued, rested & (workers.waiting == Signal.INCREASE))
+        else:
+            idle = _first(workers.overloaded, rested & (workers.latest == Signal.NEITHER))
         if busy is None or idle is None:
             return False
         owned = np.flatnonzero(state.placement.ids == state.live[busy])
@@ -117,8 +150,8 @@ class ConsistentGrouping(CapacityScheme):
         held[busy] -= 1
         held[idle] += 1
         for w in (busy, idle):
-            state.waiting[w] = 0
-            state.moved_at[w] = now
+            workers.waiting[w] = 0
+            workers.moved_at[w] = now
         return True
 
     def resize(self, state: State, workers: Workers | int) -> State:
@@ -139,9 +172,8 @@ class ConsistentGrouping(CapacityScheme):
         resized = _with_roster(placement, roster, np.where(moved, moves, state.since), moves)
         resized.numbers[1] = state.numbers[1]
         for w, old in zip(*_common_places(resized.live, state.live), strict=True):
-            resized.waiting[w] = state.waiting[old]
-            resized.queued[w] = state.queued[old]
-            resized.moved_at[w] = state.moved_at[old]
+            for known, before_it in zip(resized.workers, state.workers, strict=True):
+                known[w] = before_it[old]
         return resized
 
     def _learned_shares(self, state: State, roster: Workers) -> np.ndarray:
@@ -180,9 +212,10 @@ def _common_places(a: I32, b: I32) -> tuple[list[int], list[int]]:
     return places[0].tolist(), places[1].tolist()
 
 
-def _longest_waiting(state: State, who: np.ndarray) -> int | None:
+def _first(order: I64, who: np.ndarray) -> int | None:
+    """The worker with the smallest number, of these; the first of equal ones."""
     numbers = np.flatnonzero(who)
-    return int(numbers[np.argmin(state.queued[numbers])]) if len(numbers) else None
+    return int(numbers[np.argmin(order[numbers])]) if len(numbers) else None
 
 
 def _with_roster(placement: Placement, roster: Workers, since: I64, moves: int = 0) -> State:
@@ -192,8 +225,6 @@ def _with_roster(placement: Placement, roster: Workers, since: I64, moves: int =
         live=np.array(roster.ids, np.int32),
         weights=shares_of(roster),
         since=since,
-        waiting=np.zeros(n, np.int64),
-        queued=np.zeros(n, np.int64),
-        moved_at=np.full(n, -np.inf),
+        workers=Reports(*np.zeros((4, n), np.int64), np.full(n, -np.inf)),
         numbers=np.array([moves, 0], np.int64),
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import ceil
 from typing import Any, ClassVar, NamedTuple
 
@@ -18,21 +18,21 @@ from evenflow.grouping.head import (
     needed_at,
     steady_run,
 )
+from evenflow.grouping.literal_choices import route_literally
+from evenflow.grouping.optimal_choices import find_with_margin
 from evenflow.grouping.protocol import I32, I64, U64
+from evenflow.grouping.worker_sets import new_sets, take_of_row
 from evenflow.kernels.jit import inlined, kernel
-from evenflow.kernels.mixing import choice, high_choice, low_choice, mix
+from evenflow.kernels.mixing import high_choice, low_choice, mix
 from evenflow.kernels.selection import (
     LEAST,
-    add_to_set,
     look_at_all,
     note_increment,
     sort_descending,
-    take_least_of_set,
     take_less_loaded,
-    words_for,
 )
-from evenflow.model import Feedback, Workers
-from evenflow.model.validation import check_positive, check_whole
+from evenflow.model import Feedback, InputError, Workers
+from evenflow.model.validation import check_positive, check_truth, check_whole
 from evenflow.sketches.space_saving import (
     AGE_AT,
     HALF_LIFE,
@@ -49,12 +49,6 @@ from evenflow.sketches.space_saving import (
 (
     CHOICES, FOUND_AT, TOTAL_THEN, AGE_AT_THEN, DUE, INTERVAL, SHORTEST, LONGEST, FORGIVE, FIXED,
 ) = range(10)  # fmt: skip
-
-_CACHED_SETS = 2048  # a power of two; hot keys that share a row only cost time
-
-# A row of the cache of sets: the key and the d it was made for, the place in the levels where a worker
-# was last found, and then the set itself.
-KEY, MADE_FOR, PLACE, SET = range(4)
 
 
 class State(NamedTuple):
@@ -82,8 +76,11 @@ class DChoices(HeadScheme):
         epsilon: the target imbalance, as a share of the stream.
         choices: a fixed d for hot keys, for experiments; None computes it.
         theta: the smallest share of a hot key; None for 1/(5n).
+        distinct: d different workers for a hot key, instead of d hash functions of which some collide.
         sightings: the number of recent messages that makes a key with share θ hot.
         counters: SpaceSaving counters per possible hot key.
+        literal: the paper's form: shares are those of all messages so far, from the first on, and d is
+            computed for every message of a hot key; `sightings` and its guarantee do not apply.
 
     Resizing: other keys move as under partial key grouping; workers that stay
     keep their loads, and hot keys stay hot.
@@ -96,7 +93,8 @@ class DChoices(HeadScheme):
         >>> 33 < len(set(out[::3].tolist())) < 66
         True
 
-    Paper: D-C in "When two choices are not enough", Algorithm 1 and §IV-A. Ageing is our addition.
+    Paper: D-C in "When two choices are not enough", Algorithm 1 and §IV-A. Our additions are ageing,
+    `sightings`, and how d follows a change of the head (docs/decisions/0004 and 0080).
     """
 
     name: ClassVar[str] = "d-choices"
@@ -104,9 +102,15 @@ class DChoices(HeadScheme):
 
     epsilon: float = 1e-4
     choices: int | None = None
+    distinct: bool = field(default=False, kw_only=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        check_truth("distinct", self.distinct)
+        if self.distinct and self.literal:
+            raise InputError(
+                "literal d-choices has hash functions that collide; leave distinct out"
+            )
         check_positive("epsilon", self.epsilon)
         if self.choices is not None:
             check_whole("choices", self.choices, least=1)
@@ -119,8 +123,9 @@ class DChoices(HeadScheme):
         n, theta, memory = len(base.ids), base.limits[THETA], base.limits[MEMORY]
         seen, total, age_at = (int(base.sketch.numbers[i]) for i in (SEEN, TOTAL, AGE_AT))
         longest, shortest = ceil(memory / 3), ceil(1 / theta)
+        due = 0 if self.literal else seen
         forgive, fixed = ceil(longest / (15 * n)), min(self.choices or 0, n)
-        plan = [fixed or min(2, n), seen, total, age_at, seen]
+        plan = [fixed or min(2, n), seen, total, age_at, due]
         plan += [shortest, shortest, longest, forgive, fixed]
         return State(
             base,
@@ -128,11 +133,17 @@ class DChoices(HeadScheme):
             hot=np.zeros(counters, np.bool_),
             counts_then=base.sketch.counts.copy(),
             shares=np.zeros(counters, np.float64),
-            sets=np.zeros((_CACHED_SETS, SET + words_for(n)), np.uint64),
+            sets=new_sets(n),
         )
 
     def route(self, state: State, keys: U64, out: I32) -> None:
-        _route(*state.base, *state[1:], self.epsilon, keys, out)
+        if self.literal:
+            base, plan, hot, _, shares, sets = state
+            found, fixed = plan[[CHOICES, DUE]], plan[FIXED]
+            route_literally(*base, found, hot, shares, sets, fixed, self.epsilon, keys, out)
+            plan[[CHOICES, DUE]] = found
+        else:
+            _route(*state.base, *state[1:], self.epsilon, self.distinct, keys, out)
 
     def observe(self, state: State, feedback: Feedback) -> None:
         super().observe(state, feedback)
@@ -147,58 +158,6 @@ class DChoices(HeadScheme):
 
     def describe(self, state: State) -> dict[str, Any]:
         return {"d": int(state.plan[CHOICES]), **super().describe(state)}
-
-
-def find_optimal_choices(hot_shares: np.ndarray, n: int, epsilon: float = 1e-4) -> int:
-    """The smallest d that satisfies Proposition 4.1 for these hot keys' shares of the stream.
-
-    Starts from ⌈p₁·n⌉ and grows until the constraint of every prefix of the head holds; n where none
-    below n does (the caller then uses all workers).
-
-    Example:
-        >>> import numpy as np
-        >>> find_optimal_choices(np.array([0.3]), n=50)
-        28
-
-    Paper: FindOptimalChoices, "When two choices are not enough", §IV-A, equations 3 and 10.
-    """
-    shares = np.sort(np.asarray(hot_shares, np.float64))[::-1]
-    return int(_find_optimal_choices(np.ascontiguousarray(shares), n, epsilon))
-
-
-@inlined
-def _holds(h, prefix, head, n, d, epsilon):
-    """Equation 3 for the prefix of the h hottest keys, which have `prefix` of the stream."""
-    filled = 1.0 - np.exp(h * d * np.log1p(-1.0 / n))  # b_h / n
-    room = filled * (1.0 + n * epsilon) - prefix - filled * filled * (1.0 - head)
-    others = head - prefix
-    # filled ** d lies in [0, 1] and is expensive: it is computed only where it decides.
-    return room >= 0.0 and (others <= room or filled**d * others <= room)
-
-
-@kernel
-def _find_optimal_choices(shares, n, epsilon):
-    if len(shares) == 0:
-        return min(2, n)
-    head = min(shares.sum(), 1.0)
-    scale = head / shares.sum()  # estimated shares may add up to more than 1
-    d = max(2, int(np.ceil(scale * shares[0] * n)))
-    while d < n:
-        # These two are the tight ones (§IV-A): most values of d fail one of them.
-        if _holds(1, scale * shares[0], head, n, d, epsilon) and _holds(
-            len(shares), head, head, n, d, epsilon
-        ):
-            prefix = 0.0
-            h = 0
-            while h < len(shares):
-                prefix += scale * shares[h]
-                h += 1
-                if not _holds(h, prefix, head, n, d, epsilon):
-                    break
-            else:
-                return d
-        d += 1
-    return n
 
 
 @inlined
@@ -245,7 +204,7 @@ def _find_now(sketch, limits, plan, hot, counts_then, shares, n, epsilon):
         counts_then[s] = counts[s]
     sort_descending(shares[:heads])
     if plan[FIXED] == 0:
-        d = _find_optimal_choices(shares[:heads], n, epsilon)
+        d, _ = find_with_margin(shares[:heads], n, epsilon)
         # One choice too many does no harm. Oscillating by one, as estimates waver, would: each time d
         # goes up, a worker that hot keys could not reach for a while would be flooded.
         if d != plan[CHOICES] - 1 or d <= 2:
@@ -307,21 +266,9 @@ def _judge(sketch, limits, plan, hot, keys, verdicts):
 
 
 @kernel
-def _make_set(row, key, mixed, n, d):
-    """The set of F₁(key) … F_d(key), or of all workers where d is n."""
-    made = np.int64(row[MADE_FOR])
-    if row[KEY] != key or made > d or d == n:
-        row[SET:] = np.uint64(0)
-        made = np.int64(0)
-    row[KEY], row[MADE_FOR], row[PLACE] = key, d, np.uint64(0)
-    for i in range(made, d):
-        add_to_set(row[SET:], choice(mixed, np.uint64(i), n) if d < n else np.uint64(i))
-
-
-@kernel
 def _route(
     ids, salt, loads, board, levels, sketch, limits, verdicts,
-    plan, hot, counts_then, shares, sets, epsilon, keys, out,
+    plan, hot, counts_then, shares, sets, epsilon, distinct, keys, out,
 ):  # fmt: skip
     n, seed, mask = np.uint64(len(ids)), salt[0], np.uint64(len(sets) - 1)
     start = 0
@@ -336,9 +283,7 @@ def _route(
                 note_increment(loads, board, levels, w)
             else:
                 row = sets[np.uint64(verdicts[i]) & mask]
-                if (row[KEY] != block[i]) | (row[MADE_FOR] != np.uint64(d)):
-                    _make_set(row, block[i], mix(block[i] ^ seed), n, d)
-                w, row[PLACE] = take_least_of_set(loads, board, levels, row[SET:], row[PLACE])
+                w = take_of_row(row, block[i], seed, n, d, distinct, loads, board, levels)
             block_out[i] = ids[w]
         if must_find:
             _find_now(sketch, limits, plan, hot, counts_then, shares, len(ids), epsilon)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import ceil
 from typing import Any, NamedTuple
 
@@ -22,7 +22,7 @@ from evenflow.kernels.jit import inlined, kernel
 from evenflow.kernels.mixing import salt
 from evenflow.kernels.selection import CURSOR, new_board
 from evenflow.model import Feedback, KeyCounts, Workers
-from evenflow.model.validation import check_positive, check_share, check_whole
+from evenflow.model.validation import check_positive, check_share, check_truth, check_whole
 from evenflow.sketches.space_saving import AGE_AT, SEEN, SIZE, TOTAL, SpaceSaving, touch
 from evenflow.sketches.space_saving import State as Sketch
 
@@ -39,7 +39,7 @@ class Limits(NamedTuple):
     """What makes a key hot, for n workers."""
 
     theta: float
-    half_life: int
+    half_life: int | None
     capacity: int
 
 
@@ -50,7 +50,7 @@ class HeadState(NamedTuple):
     board: I64
     levels: U64
     sketch: Sketch
-    limits: np.ndarray  #: θ, and the smallest number of messages it applies to
+    limits: np.ndarray  #: θ, and the smallest number of messages it applies to, or 0
     verdicts: I32  #: scratch space: the verdicts on a block of messages
 
 
@@ -61,27 +61,33 @@ class HeadScheme(Scheme):
     A key is hot while its SpaceSaving count is at least θ of the recent stream. Counts are halved
     every `sightings / θ` messages, so "recent" means one to two times that many messages: a key must
     have been seen about `sightings` times to be hot, and stops being hot soon after its messages stop.
+    In the literal form a key is hot while its count is at least θ of all messages so far, from the
+    first message on.
 
     Parameters:
         theta: the smallest share of a hot key; None for 1/(5n).
         sightings: the number of recent messages that makes a key with share θ hot. Fewer messages
             follow drift faster; with more, fewer keys near θ become hot by chance.
         counters: SpaceSaving counters per possible hot key: `counters / θ` in total.
+        literal: the paper's form, with none of our additions: see docs/decisions/0080.
     """
 
     theta: float | None = None
     sightings: float = 20.0
     counters: int = 4
+    literal: bool = field(default=False, kw_only=True)
 
     def __post_init__(self) -> None:
         check_share("theta", self.theta)
         check_positive("sightings", self.sightings)
         check_whole("counters", self.counters, least=2)
+        check_truth("literal", self.literal)
 
     def limits(self, n: int) -> Limits:
         """θ, the half-life and the size of the sketch for n workers."""
         theta = 1 / (5 * n) if self.theta is None else self.theta
-        return Limits(theta, ceil(self.sightings / theta), ceil(self.counters / theta))
+        half_life = None if self.literal else ceil(self.sightings / theta)
+        return Limits(theta, half_life, ceil(self.counters / theta))
 
     def _counter(self, n: int) -> SpaceSaving:
         limits = self.limits(n)
@@ -112,7 +118,7 @@ class HeadScheme(Scheme):
             board=board,
             levels=levels,
             sketch=sketch,
-            limits=np.array([limits.theta, limits.half_life], np.float64),
+            limits=np.array([limits.theta, limits.half_life or 0], np.float64),
             verdicts=np.zeros(BLOCK, np.int32),
         )
 
@@ -147,17 +153,19 @@ class HeadScheme(Scheme):
         return {"hot_keys": len(hot), "hot_share": float(hot.sum() / max(total, 1))}
 
     def check_guarantee(self, workers: Workers, keys: U64, out: I32) -> str | None:
+        if self.literal:
+            return None  # at the beginning every key is hot
         inverse, counts = np.unique(keys, return_inverse=True, return_counts=True)[1:]
         rare = counts[inverse] < self.sightings / 2
         spread = most_workers_of_a_key(keys[rare], out[rare])
         return f"a rare key is on {spread} workers" if spread > 2 else None
 
 
-def recent_counts(hot: KeyCounts, most: int) -> tuple[U64, I64, int]:
-    """Keys, counts and total, scaled down to at most `most` messages."""
+def recent_counts(hot: KeyCounts, most: int | None) -> tuple[U64, I64, int]:
+    """Keys, counts and total, scaled down to at most `most` messages; None for no limit."""
     keys = np.array(list(hot.counts), np.uint64)
     counts = np.array(list(hot.counts.values()), np.int64)
-    scale = min(1.0, most / max(hot.total, 1))
+    scale = 1.0 if most is None else min(1.0, most / max(hot.total, 1))
     return keys, np.floor(counts * scale).astype(np.int64), int(hot.total * scale)
 
 

@@ -17,9 +17,10 @@ from evenflow.grouping.capacity import (
     shares_of,
     take_room,
 )
+from evenflow.grouping.hash_ring import clockwise, guide_shift
 from evenflow.grouping.protocol import I32, I64, U64, worker_ids
-from evenflow.kernels.jit import kernel
-from evenflow.kernels.mixing import choice, high_choice, mix, salt
+from evenflow.kernels.jit import inlined, kernel
+from evenflow.kernels.mixing import choice, choice_word, mix, salt
 from evenflow.model import Workers
 
 _HINTS = 1024  # a power of two; keys that share a hint only cost time
@@ -34,6 +35,9 @@ class State(NamedTuple):
     progress: I64
     hint_key: U64  #: a cache: the key, the renewal, the choice and the worker it was last sent to
     hint: I64
+    places: U64  #: points on a circle of 64-bit words, for those who map keys to it; else empty
+    owners: I32
+    guide: I32
 
 
 @dataclass(frozen=True)
@@ -49,7 +53,8 @@ class RandomChoices(CapacityScheme):
     Parameters:
         epsilon: how far above its fair share a worker may be. Smaller: better balance, more replicas.
         patience: messages per worker, on average, between renewals of capacities; 0 renews them at
-            every message, as in the paper.
+            every message.
+        literal: the paper's form, with none of our additions: renews capacities at every message.
 
     Resizing: the keys of a worker that leaves go to their next choices, and one that joins takes its
     place; no other keys move. A roster that grows changes the range of the hash functions.
@@ -73,7 +78,7 @@ class RandomChoices(CapacityScheme):
         return new_state(worker_ids(roster), salt(seed), shares_of(roster))
 
     def route(self, state: State, keys: U64, out: I32) -> None:
-        route_by_room(self.epsilon, self.patience, *state, keys, out)
+        route_by_room(self.epsilon, self.lag(), *state, keys, out)
 
     def candidates(self, state: State, key: int) -> I32:
         return state.ids[state.shares > 0]
@@ -97,14 +102,35 @@ class RandomChoices(CapacityScheme):
         return new_state(ids, state.salt[0], shares, int(state.progress[SENT]))
 
 
-def new_state(ids: I32, word: np.uint64, shares: np.ndarray, sent: int = 0) -> State:
-    """A state in which `sent` messages have gone to the workers `ids` in proportion to `shares`."""
+_NO_CIRCLE = np.zeros(0, np.uint64), np.zeros(0, np.int32), np.zeros(0, np.int32)
+
+
+def new_state(
+    ids: I32,
+    word: np.uint64,
+    shares: np.ndarray,
+    sent: int = 0,
+    circle: tuple[U64, I32, I32] = _NO_CIRCLE,
+) -> State:
+    """A state in which `sent` messages have gone to the workers `ids` in proportion to `shares`.
+
+    With a `circle` (a hash ring), a key's choice is the first worker clockwise from a random point;
+    without, all workers are equally likely.
+    """
     hints = np.zeros(_HINTS, np.uint64), np.full((_HINTS, 3), -1, np.int64)  # they fit no key
-    return State(*capacities(ids, word, shares, sent), *hints)
+    return State(*capacities(ids, word, shares, sent), *hints, *circle)
+
+
+@inlined
+def _choose(mixed, c, n, places, owners, guide):
+    """The worker of the key's choice number c."""
+    if len(places) == 0:
+        return choice(mixed, c, n)
+    return np.uint64(owners[clockwise(places, guide, guide_shift(guide), choice_word(mixed, c))])
 
 
 @kernel
-def _next_with_room(mixed, n, room, tried):
+def _next_with_room(mixed, n, room, tried, places, owners, guide):
     """(choice number, worker): the first choice after number `tried` whose worker has room.
 
     After many failed choices the workers are tried in order, so that the search always ends.
@@ -112,7 +138,7 @@ def _next_with_room(mixed, n, room, tried):
     c = tried
     for _ in range(64 * len(room) + 64):
         c += 1
-        w = choice(mixed, np.uint64(c), n)
+        w = _choose(mixed, np.uint64(c), n, places, owners, guide)
         if room[w] > 0:
             return c, w
     for w in range(len(room)):
@@ -123,8 +149,9 @@ def _next_with_room(mixed, n, room, tried):
 
 @kernel
 def route_by_room(
-    epsilon, patience, ids, salt, loads, room, shares, progress, hint_key, hint, keys, out
-):
+    epsilon, patience, ids, salt, loads, room, shares, progress, hint_key, hint,
+    places, owners, guide, keys, out,
+):  # fmt: skip
     n, seed, mask = np.uint64(len(ids)), salt[0], np.uint64(len(hint_key) - 1)
     for i in range(len(keys)):
         if progress[SENT] >= progress[RENEW_AT]:
@@ -136,10 +163,10 @@ def route_by_room(
         if hint_key[row] != key or hint[row, 0] != progress[RENEWALS]:
             hint_key[row] = key
             hint[row, 0], hint[row, 1] = progress[RENEWALS], 0
-            hint[row, 2] = np.int64(high_choice(mixed, n))
+            hint[row, 2] = np.int64(_choose(mixed, np.uint64(0), n, places, owners, guide))
         w = np.uint64(hint[row, 2])
         if room[w] <= 0:
-            c, w = _next_with_room(mixed, n, room, hint[row, 1])
+            c, w = _next_with_room(mixed, n, room, hint[row, 1], places, owners, guide)
             hint[row, 1], hint[row, 2] = c, np.int64(w)
         take_room(loads, room, progress, w)
         out[i] = ids[w]

@@ -27,6 +27,8 @@ class RoundRobinHead(HeadScheme):
         theta: the smallest share of a hot key; None for 1/(5n).
         sightings: the number of recent messages that makes a key with share θ hot.
         counters: SpaceSaving counters per possible hot key.
+        literal: the paper's form: a key is hot while it has θ of all messages so far, from the first
+            on; `sightings` and its guarantee do not apply.
 
     Resizing: other keys move as under partial key grouping; workers that stay
     keep their loads, and hot keys stay hot.

@@ -26,6 +26,8 @@ class WChoices(HeadScheme):
         theta: the smallest share of a hot key; None for 1/(5n).
         sightings: the number of recent messages that makes a key with share θ hot.
         counters: SpaceSaving counters per possible hot key.
+        literal: the paper's form: a key is hot while it has θ of all messages so far, from the first
+            on; `sightings` and its guarantee do not apply.
 
     Resizing: other keys move as under partial key grouping; workers that stay
     keep their loads, and hot keys stay hot.
@@ -37,7 +39,8 @@ class WChoices(HeadScheme):
         >>> int(np.ptp(np.bincount(out))) <= 1
         True
 
-    Paper: W-C in "When two choices are not enough", Algorithm 1. Ageing is our addition.
+    Paper: W-C in "When two choices are not enough", Algorithm 1. Ageing and `sightings` are our
+    additions.
     """
 
     name: ClassVar[str] = "w-choices"

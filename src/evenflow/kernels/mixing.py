@@ -48,11 +48,24 @@ def later_mix(mixed, pair):
 
 
 @inlined
+def _word_behind(mixed, i):
+    """The word whose upper (for an even i) or lower half is the i-th choice."""
+    pair = i >> _ONE
+    return mixed if pair == np.uint64(0) else later_mix(mixed, pair)
+
+
+@inlined
 def choice(mixed, i, n):
     """F_{i+1}(key): the i-th of an endless sequence of independent choices of a mixed key."""
-    pair = i >> _ONE
-    word = mixed if pair == np.uint64(0) else later_mix(mixed, pair)
+    word = _word_behind(mixed, i)
     return low_choice(word, n) if i & _ONE else high_choice(word, n)
+
+
+@inlined
+def choice_word(mixed, i):
+    """The same choice as a point on the circle of 64-bit words."""
+    word = _word_behind(mixed, i)
+    return word << _HALF if i & _ONE else word & (_LOW << _HALF)
 
 
 def salt(*parts: int) -> np.uint64:

@@ -48,6 +48,12 @@ def add_to_set(bits, w):
 
 
 @inlined
+def is_in_set(bits, w):
+    """Whether worker `w` (uint64) is in the set."""
+    return (bits[w >> _WORD] >> (w & _BIT)) & _ONE != _NONE
+
+
+@inlined
 def _first_place(levels, load):
     """The place of the first word of the level of `load`."""
     return np.uint64(load) * (np.uint64(len(levels)) >> _WORD)

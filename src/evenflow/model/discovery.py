@@ -111,9 +111,10 @@ def look_up(kind: str, known: Mapping[str, type[Any]], name: str) -> type[Any]:
 def build(
     kind: str, known: Mapping[str, type[Any]], spec: str, parameters: Mapping[str, Any]
 ) -> Any:
-    """An instance from `name` or `name:parameter=number,…`, which takes precedence over `parameters`.
+    """An instance from `name` or `name:parameter=value,…`, which takes precedence over `parameters`.
 
-    Numbers are parsed as in Python, including `nan` and `inf`: the class itself validates values.
+    A value is `true`, `false` or a number. Numbers are parsed as in Python, including `nan` and `inf`:
+    the class itself validates values.
     """
     name, _, text = spec.partition(":")
     name = name.strip()
@@ -124,9 +125,11 @@ def build(
         if not equals:
             raise InputError(f"{spec!r}: expected parameter=value after the colon, got {item!r}")
         try:
-            given[key] = _number(value)
+            given[key] = _TRUTH[value] if value in _TRUTH else _number(value)
         except ValueError:
-            raise InputError(f"{spec!r}: {key} must be a number, got {value!r}") from None
+            raise InputError(
+                f"{spec!r}: {key} must be a number, true or false, got {value!r}"
+            ) from None
     fields = {field.name: field for field in parameters_of(chosen)}
     unknown = given.keys() - fields.keys()
     if unknown:
@@ -147,6 +150,9 @@ def parameters_of(chosen: type[Any]) -> list[dataclasses.Field[Any]]:
 def is_required(field: dataclasses.Field[Any]) -> bool:
     """Whether a parameter has no default."""
     return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+
+
+_TRUTH = {"true": True, "false": False}
 
 
 def _number(text: str) -> int | float:

@@ -11,10 +11,11 @@ from evenflow.model.routing_table import RoutingTable
 
 
 class Signal(IntEnum):
-    """A worker's binary signal (consistent grouping, §V-C "Worker Delegation")."""
+    """A worker's binary signal (consistent grouping, §V-C "Worker Delegation"), or that it has none."""
 
     INCREASE = 1  #: idle: give me more
     DECREASE = -1  #: busy: take some away
+    NEITHER = 0  #: neither idle nor busy: what was signalled before no longer holds
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,12 @@ def check_whole(what: str, value: object, least: int) -> None:
         raise InputError(f"{what} must be a whole number of at least {least}, got {value}")
 
 
+def check_truth(what: str, value: object) -> None:
+    """Reject anything but True or False."""
+    if not isinstance(value, bool):
+        raise InputError(f"{what} must be true or false, got {value}")
+
+
 def check_partitions(value: int) -> None:
     """Reject a number of partitions that no query has use for."""
     check_whole("partitions", value, least=1)

@@ -23,7 +23,8 @@ class Slot:
             messages; `latency_difference`: max − min. None in a slot without messages.
         utilisation_max: largest number of messages that arrived in the slot ÷ capacity of the slot;
             `utilisation_min`, `utilisation_mean`, `utilisation_difference`: likewise.
-        imbalance: largest − average utilisation.
+        imbalance: largest − average utilisation in the slot; `cumulative_imbalance`: the same of all
+            messages so far ÷ all capacity so far, which is I(t) of the paper.
         moves: virtual workers moved so far by all sources together, where the scheme has any.
         throughput: messages done per unit of time, in the slot.
     """
@@ -43,6 +44,7 @@ class Slot:
     utilisation_mean: float
     utilisation_difference: float
     imbalance: float
+    cumulative_imbalance: float
     moves: int
     throughput: float
 

@@ -122,6 +122,7 @@ class _Loop:
         self._block = _block_size(block, messages // self._slots, sources)
         self._next_block = 0
         self._next_slot = self._first_of_next_slot()
+        self._arrived = np.zeros(cluster.workers, np.int64)  #: at each worker
         self._done = 0  #: messages finished by the end of the last slot
         self._moves: int | None = 0  #: None: to be counted again
 
@@ -190,12 +191,13 @@ class _Loop:
         lengths = self._queues.lengths(now)
         assigned, latency = self._queues.end_slot()
         capacity = self._plan.work_until(now) - self._plan.work_until(now - self._slot)
-        loads = assigned / capacity
+        loads, self._arrived = assigned / capacity, self._arrived + assigned
+        so_far = self._arrived / self._plan.work_until(now)
         some = assigned > 0
         means = latency[some] / assigned[some]
         most = float(means.max()) if len(means) else None
         least = float(means.min()) if len(means) else None
-        arrived = int(assigned.sum()) + (self._timeline[-1].messages if self._timeline else 0)
+        arrived = int(self._arrived.sum())
         done = arrived - int(lengths.sum())
         self._timeline.append(
             Slot(
@@ -210,6 +212,7 @@ class _Loop:
                 latency_mean=float(latency.sum() / assigned.sum()) if len(means) else None,
                 latency_difference=None if most is None or least is None else most - least,
                 imbalance=float(loads.max() - loads.mean()),
+                cumulative_imbalance=float(so_far.max() - so_far.mean()),
                 moves=self._moves_so_far(),
                 throughput=(done - self._done) / self._slot,
                 **_utilisation(loads),

@@ -12,7 +12,7 @@ from evenflow.model import Signal
 
 
 def signals_of(loads: F64, idle: float, busy: float) -> I64:
-    """What each worker requests at the end of a slot: a `Signal`, or 0 for neither.
+    """What each worker requests at the end of a slot, as a `Signal`.
 
     Parameters:
         loads: each worker's load relative to its capacity.
@@ -31,8 +31,9 @@ class Piggyback:
     """Delivers workers' signals on the acknowledgements of the sources' own messages.
 
     A worker raises its signal at the end of a time slot. Every later acknowledgement carries its
-    latest signal, so a source receives it when the first of its own messages to that worker is done,
-    and never if it has none. A source receives each signal once.
+    latest signal, or none, so a source learns of it when the first of its own messages to that worker
+    is done, and never if it has none there. A source receives the signal of each slot once; that a
+    worker has no signal any more it receives once, too.
 
     Guarantee: memory and work for at most one acknowledgement per worker, source and slot: later ones
     carry nothing new.
@@ -51,6 +52,10 @@ class Piggyback:
         {0: {1: <Signal.INCREASE: 1>}}
         >>> acks.arrived(12.5)
         {0: {0: <Signal.DECREASE: -1>}}
+        >>> acks.raise_signals(np.array([0, 0]))
+        >>> acks.take(np.array([0], np.int32), finish=np.array([21.0]), first=0)
+        >>> acks.arrived(21.5)
+        {0: {0: <Signal.NEITHER: 0>}}
 
     Paper: piggybacking in "Consistent Grouping", §V-C.
     """
@@ -60,8 +65,9 @@ class Piggyback:
         #: No acknowledgement before this time has news about the worker for the source.
         self._news_at: F64 = np.full((workers, sources), slot)
         self._latest: I64 = np.zeros(workers, np.int64)
-        self._raised: I64 = np.zeros(workers, np.int64)  #: the slot at whose end; 0: never
+        #: The slot at whose end a source last received something of a worker, and what.
         self._heard: I64 = np.zeros((workers, sources), np.int64)
+        self._known: I64 = np.zeros((workers, sources), np.int64)
         self._slots = 0
         self._times: F64 = np.empty(0)
         self._pairs: I64 = np.empty((0, 2), np.int64)  #: (worker, source) behind each of `_times`
@@ -77,11 +83,9 @@ class Piggyback:
             self._next = float(self._times.min())
 
     def raise_signals(self, signals: I64) -> None:
-        """The end of a slot: each worker's signal, or 0. Call `arrived` up to its end first."""
+        """The end of a slot: each worker's `Signal`. Call `arrived` up to its end first."""
         self._slots += 1
-        some = signals != 0
-        self._latest[some] = signals[some]
-        self._raised[some] = self._slots
+        self._latest[:] = signals
 
     def arrived(self, now: float) -> dict[int, dict[int, Signal]]:
         """Source → worker → signal of the new signals that have arrived by `now`, in order."""
@@ -92,10 +96,13 @@ class Piggyback:
         self._times, self._pairs = self._times[~due], self._pairs[~due]
         self._next = float(self._times.min(initial=math.inf))
         workers, sources = pairs[np.argsort(times, kind="stable")].T
-        news = self._raised[workers] > self._heard[workers, sources]
+        signals = self._latest[workers]
+        news = (signals != 0) | (self._known[workers, sources] != 0)
+        news &= self._heard[workers, sources] < self._slots
         received: dict[int, dict[int, Signal]] = {}
         for worker, source in zip(workers[news].tolist(), sources[news].tolist(), strict=True):
-            self._heard[worker, source] = self._raised[worker]
+            self._heard[worker, source] = self._slots
+            self._known[worker, source] = self._latest[worker]
             received.setdefault(source, {})[worker] = Signal(int(self._latest[worker]))
         return received
 

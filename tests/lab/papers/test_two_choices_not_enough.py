@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import evenflow_lab
-from evenflow.grouping.d_choices import find_optimal_choices
+from evenflow.grouping.optimal_choices import find_optimal_choices
 from evenflow.simulator import simulate
 from evenflow.simulator.workloads import Zipf
 from evenflow_lab.experiments import expand, figure_rows, judge, load_paper, plan, run_cell
@@ -22,17 +22,18 @@ PAPER = load_paper(FOLDER)
 
 # figure → cells of a quick and of a full run
 CELLS = {
-    "fig1": (5 * 3 * 3, 5 * 3 * 3),
+    "fig1": (5 * 5 * 3, 5 * 5 * 3),
     "fig3": (2 * 20, 2 * 20),
     "fig4": (4 * 20, 4 * 20),
     "fig5": (4 * 10, 4 * 20),
     "fig6": (2 * 10, 2 * 20),
-    "fig7": (3 * 5 * 5 * 2, 4 * 5 * 20 * 2),
-    "fig8": (3, 3),
-    "fig9": (2 * 8, 2 * 20),
-    "fig10": (3 * 3 * 5 * 4, 3 * 4 * 20 * 4),
-    "fig11": (5 * 5 * 3 * 3, 5 * 5 * 3 * 3),
-    "fig12": (5 * 3 * 3, 5 * 3 * 3),
+    "fig7": (3 * 5 * 4 * 4 * 3, 4 * 5 * 10 * 4 * 3),
+    "fig8": (5, 5),
+    "fig9": (2 * 4 * 2 * 3, 2 * 10 * 2 * 3),
+    "fig10": (2 * 3 * 5 * 7 * 3, 3 * 4 * 10 * 7 * 3),
+    "fig11": (5 * 5 * 5 * 3, 5 * 5 * 5 * 3),
+    "fig12": (5 * 3 * 5, 5 * 3 * 5),
+    "distinct": (2 * 2 * 4 * 12, 2 * 4 * 4 * 12),
 }
 
 
@@ -52,7 +53,8 @@ def made_up(run):
     cell = run.cell
     if cell["kind"] == "analysis":
         return []
-    imbalance = {"partial-key": 0.1, "d-choices": 4e-4}.get(cell["grouping"], 1e-6)
+    scheme = cell["grouping"].partition(":")[0]
+    imbalance = {"partial-key": 0.1, "d-choices": 4e-4}.get(scheme, 1e-6)
     workload = cell["workload"]
     return [
         {
@@ -113,8 +115,9 @@ def stand_in_rows(figure, run):
     ]
 
 
-def test_the_paper_has_figures_1_and_3_to_12():
-    assert [figure.id for figure in PAPER.figures] == [f"fig{i}" for i in (1, *range(3, 13))]
+def test_the_paper_has_figures_1_and_3_to_12_and_one_of_ours():
+    ids = [f"fig{i}" for i in (1, *range(3, 13))]
+    assert [figure.id for figure in PAPER.figures] == [*ids, "distinct"]
 
 
 @pytest.mark.parametrize("figure", CELLS)
@@ -145,7 +148,7 @@ def test_figures_1_11_and_12_share_their_runs():
 
 def test_thresholds_are_multiples_of_1_over_n():
     thetas = {
-        cell["grouping"].partition("=")[2]
+        cell["grouping"].partition("theta=")[2]
         for cell in expand(PAPER.figure("fig7"), quick=True)
         if cell["workers"] == 50
     }
@@ -174,7 +177,7 @@ def test_every_claim_is_judged_and_says_numbers(rows):
 
 def test_claims_follow_the_rows(rows):
     """The same rows with the schemes' imbalances exchanged turn verdicts over."""
-    turned = {"partial-key": "w-choices", "w-choices": "partial-key"}
+    turned = {"partial-key": "w-choices", "w-choices:literal=true": "partial-key"}
     other = dict(rows)
     for figure in ("fig1", "fig10", "fig11"):
         other[figure] = [
@@ -302,6 +305,51 @@ def test_every_run_of_d_choices_is_within_s_epsilon_or_the_claim_fails(worst, ve
         for seed, value in enumerate((1e-5, 1e-5, worst))
     ]
     assert held("dc-within-s-epsilon", fig11=fig11) is verdict
+
+
+@pytest.mark.parametrize(("d_choices", "verdict"), [(2e-4, True), (9e-5, False)])
+def test_imbalances_below_epsilon_are_no_difference(d_choices, verdict):
+    imbalance = {"partial-key": 1e-3, "d-choices": d_choices, "w-choices": 1e-6}
+    fig11 = [
+        {"grouping": grouping, "workload_name": "ct", "workers": n, "imbalance": value}
+        for n in (20, 50, 100)
+        for grouping, value in imbalance.items()
+    ]
+    assert held("ct-same-order", fig11=fig11) is verdict
+
+
+def test_claims_on_figure_7_are_judged_by_the_median_or_by_every_run():
+    def fig7(*seeds):
+        return [
+            {"grouping": g, "workers": n, "θn": 1, "zipf": 2.0, "seed": seed, "imbalance": value}
+            for n in (5, 100)
+            for g, values in (("w-choices", seeds), ("round-robin-head", (n / 1e4,) * len(seeds)))
+            for seed, value in enumerate(values)
+        ]
+
+    assert held("wc-beats-rr-at-high-skew", fig7=fig7(1e-5, 1e-5, 0.5)) is True  # the median
+    assert held("wc-beats-rr-at-high-skew", fig7=fig7(1e-5, 0.5, 0.5)) is False
+    assert held("wc-ideal-below-1-over-n", fig7=fig7(1e-5, 1e-5, 9e-5)) is True
+    assert held("wc-ideal-below-1-over-n", fig7=fig7(1e-5, 1e-5, 2e-4)) is False  # every run
+
+
+@pytest.mark.parametrize(
+    ("imbalance", "replicas", "verdict"),
+    [(4e-4, 110, True), (6e-4, 110, False), (4e-4, 120, False)],
+)
+def test_different_workers_must_be_balanced_and_cheaper_than_all(imbalance, replicas, verdict):
+    found = {
+        "d-choices": (1e-3, 100),
+        "d-choices:literal=true": (1e-3, 105),
+        "d-choices:distinct=true": (imbalance, replicas),
+        "w-choices": (1e-6, 120),
+    }
+    rows = [
+        {"grouping": g, "workers": 50, "zipf": 1.4, "seed": seed, "imbalance": i, "replicas": r}
+        for g, (i, r) in found.items()
+        for seed in (1, 2)
+    ]
+    assert held("distinct-workers-within-s-epsilon", distinct=rows) is verdict
 
 
 def test_a_few_real_cells_reach_the_claims(rows):

@@ -156,24 +156,30 @@ def test_cashtags_have_the_published_p1_and_keys(seed):
     stream = Cashtags(seed=seed)
     keys, counts = counts_of(whole(stream))
     assert len(keys) == stream.published.keys == 2_900
-    assert stream.probabilities()[0] == pytest.approx(stream.published.p1, rel=1e-12)
+    of_a_week = stream.published.p1 * 30 / 7
+    assert stream.probabilities()[0] == pytest.approx(of_a_week, rel=1e-12)
     assert stream.probabilities().sum() == pytest.approx(1.0)
     expected = stream.length() * stream.published.p1
     assert counts.max() == pytest.approx(expected, abs=5 * math.sqrt(expected))
 
 
-def test_cashtags_of_a_day_are_as_hot_as_the_hottest_of_all_and_cold_on_other_days():
+def test_the_top_cashtag_of_a_week_has_14_percent_of_it_and_nothing_of_other_weeks():
     stream = Cashtags(seed=2)
-    top = stream.keys_of_day(0)[0]
-    days = whole(stream).reshape(30, stream.drift)
-    of_the_day = [stream.keys_of_day(day)[stream.published.keys] for day in range(30)]
-    assert len(set(of_the_day)) > 25
-    for day, key in enumerate(of_the_day):
-        assert key != top
-        for hot in (key, top):
-            assert (days[day] == hot).mean() > 0.028
-        others = np.delete(days, [d for d in range(30) if of_the_day[d] == key], axis=0)
-        assert (others == key).mean() < 0.02
+    keys = whole(stream)
+    weeks = np.split(keys, range(stream.drift, len(keys), stream.drift))
+    assert [len(week) for week in weeks] == [161_000] * 4 + [46_000]
+    tops = [stream.keys_of_week(number)[0] for number in range(5)]
+    assert len(set(tops)) == 5
+    for number, week in enumerate(weeks):
+        for other, top in enumerate(tops):
+            share = (week == top).mean()
+            assert share == (pytest.approx(0.141, abs=0.005) if other == number else 0)
+
+
+def test_most_popular_cashtags_of_one_week_are_rare_in_the_next():
+    stream = Cashtags(seed=3)
+    first, second = (stream.keys_of_week(number)[1:21] for number in (0, 1))
+    assert len(np.intersect1d(first, second)) <= 2
 
 
 def test_cashtags_agree_with_their_twin():
@@ -183,9 +189,9 @@ def test_cashtags_agree_with_their_twin():
     draws = int(salt(5, DRAW))
     expected = []
     for position in range(200):
-        today = naive.shuffled(int(salt(5, PERMUTE, position // 70)), names[1:])
-        cell = naive.zipf_rank(draws, position, accept, alias)
-        expected.append((names + today)[cell])
+        week = position // 70
+        others = naive.shuffled(int(salt(5, PERMUTE, week)), names[5:])
+        expected.append([names[week], *others][naive.zipf_rank(draws, position, accept, alias)])
     assert whole(stream).tolist() == expected
 
 

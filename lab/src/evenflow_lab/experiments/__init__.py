@@ -29,6 +29,7 @@ from evenflow_lab.experiments.expansion import (
     plan,
     with_schemes,
 )
+from evenflow_lab.experiments.forms import in_both_forms
 from evenflow_lab.experiments.runner import (
     Execute,
     Outcome,
@@ -67,6 +68,7 @@ __all__ = [
     "digest",
     "expand",
     "figure_rows",
+    "in_both_forms",
     "judge",
     "load_paper",
     "on_file",

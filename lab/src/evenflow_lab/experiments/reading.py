@@ -78,16 +78,33 @@ def along(
 def pivot(
     rows: FigureRows, points: Sequence[str], series: str, value: str
 ) -> dict[tuple[Any, ...], dict[Any, float]]:
-    """Point of the grid → series → value.
+    """Point of the grid → series → value, the median of several (the seeds).
 
     Example:
         >>> pivot([{"n": 5, "grouping": "key", "load": 0.25}], ["n"], "grouping", "load")
         {(5,): {'key': 0.25}}
     """
-    table: dict[tuple[Any, ...], dict[Any, float]] = {}
+    table: dict[tuple[Any, ...], dict[Any, list[float]]] = {}
     for row in rows:
-        table.setdefault(tuple(row[name] for name in points), {})[row[series]] = row[value]
-    return table
+        at = table.setdefault(tuple(row[name] for name in points), {})
+        at.setdefault(row[series], []).append(row[value])
+    return {
+        at: {name: median(found) for name, found in by_series.items()}
+        for at, by_series in table.items()
+    }
+
+
+def apart(rows: FigureRows, points: Sequence[str], value: str) -> float:
+    """The largest difference between rows at one point of the grid: between the seeds.
+
+    Example:
+        >>> apart([{"n": 5, "load": 1.0}, {"n": 5, "load": 4.0}, {"n": 9, "load": 7.0}], ["n"], "load")
+        3.0
+    """
+    found: dict[tuple[Any, ...], list[float]] = {}
+    for row in rows:
+        found.setdefault(tuple(row.get(name) for name in points), []).append(row[value])
+    return max((max(values) - min(values) for values in found.values()), default=0.0)
 
 
 def ratios(above: Curve, below: Curve) -> dict[Any, float]:

@@ -25,35 +25,38 @@ from evenflow.simulator.workloads.protocol import U64
 from evenflow_lab.workloads.power_law import with_top_share
 from evenflow_lab.workloads.published import Published
 
-_OF_THE_DAY = 0.5  #: the share of messages about what is popular today
+_DAYS, _DAYS_OF_A_WEEK = 30, 7  #: November
+_WEEKS = -(-_DAYS // _DAYS_OF_A_WEEK)  #: the last one is not whole
 
 
 @dataclass(frozen=True)
 class Cashtags:
     """A stand-in for CT, the ticker symbols in tweets of November 2013, with strong drift.
 
-    What is published: 690 k messages, 2.9 k keys, p1 = 3.29 %, and that the popular keys change. How
-    they change is lost; here it is made up: half of the messages follow one ranking of the keys that
-    stays, the other half a ranking that is dealt 30 times, once for each day of the month. Both
-    are finite Zipf laws whose top key has 6.58 %, so that the key of the day is for its day as
-    frequent as the most frequent of all.
+    What is published: 690 k messages, 2.9 k keys, p1 = 3.29 %, and that the distribution of keys
+    changes drastically throughout time. How is lost; here all messages follow a ranking of the keys
+    that is dealt anew every week. Then the most frequent key of the month is the top key of one week,
+    and has 3.29 % of the month only if it has 30/7 times as much, 14.1 %, of that week. Each week has
+    such a key; below it the ranking is Zipf's law.
 
-    Guarantee: message i depends on the parameters and on i alone. The most frequent key of the whole
-    stream has the published p1, on every day.
+    Guarantee: message i depends on the parameters and on i alone. The most frequent keys of the whole
+    stream, one for each of the four whole weeks, have the published p1.
 
     Parameters:
         messages: length of the stream; a shorter one is the beginning of the whole.
         seed: another seed is another stream, with other keys.
-        drift: messages of a day, after which other keys are popular.
+        drift: messages of a week, after which other keys are popular.
 
     Example:
         >>> stream = Cashtags(seed=1)
         >>> [keys] = stream.chunks(stream.length())
         >>> _, counts = np.unique(keys, return_counts=True)
-        >>> len(counts), f"{counts.max() / len(keys):.4f}"
-        (2900, '0.0330')
+        >>> len(counts), f"{counts.max() / len(keys):.3f}"
+        (2900, '0.033')
+        >>> f"{np.unique(keys[:161_000], return_counts=True)[1].max() / 161_000:.3f}"
+        '0.141'
 
-    Paper: Table I of "When two choices are not enough", and §V-A for the drift.
+    Paper: Table I of "When two choices are not enough", and §V for the drift.
     """
 
     name: ClassVar[str] = "ct"
@@ -61,37 +64,32 @@ class Cashtags:
 
     messages: int = published.messages
     seed: int = 0
-    drift: int = published.messages // 30
+    drift: int = published.messages * _DAYS_OF_A_WEEK // _DAYS
 
     def __post_init__(self) -> None:
         check_whole("the number of messages", self.messages, 1)
         check_whole("drift, in messages,", self.drift, 1)
 
     def probabilities(self) -> F64:
-        """The probability of each cell of `keys_of_day`."""
-        steady, today = (
-            power_law_weights(with_top_share(top, ranks).exponent, 0.0, ranks)
-            for top, ranks in (
-                (self.published.p1 / (1 - _OF_THE_DAY), self.published.keys),
-                (self.published.p1 / _OF_THE_DAY, self.published.keys - 1),
-            )
-        )
-        return np.concatenate(
-            [(1 - _OF_THE_DAY) * steady / steady.sum(), _OF_THE_DAY * today / today.sum()]
-        )
+        """The probability of each rank of a week."""
+        ranks = self.published.keys - _WEEKS + 1
+        law = with_top_share(self.published.p1 * _DAYS / _DAYS_OF_A_WEEK, ranks)
+        weights = power_law_weights(law.exponent, 0.0, ranks)
+        return weights / weights.sum()
 
-    def keys_of_day(self, day: int) -> U64:
-        """First all keys in the ranking that stays, then all but its top one in that of the day.
+    def keys_of_week(self, week: int) -> U64:
+        """The ranking of a week.
 
-        The top key has no place in the days' rankings: so its share is the published one exactly.
+        The top keys of the weeks have no place in the rankings of others: so their shares of the
+        whole stream are what they have in their week.
         """
         keys = named_keys(salt(self.seed, IDENTITY), self.published.keys)
-        today = keys[1:].copy()
-        shuffle(salt(self.seed, PERMUTE, day), today)
-        return np.concatenate([keys, today])
+        others = keys[_WEEKS:].copy()
+        shuffle(salt(self.seed, PERMUTE, week), others)
+        return np.concatenate([keys[[week % _WEEKS]], others])
 
     def chunks(self, size: int) -> Iterator[U64]:
-        tables = (self.keys_of_day(day) for day in count())
+        tables = (self.keys_of_week(week) for week in count())
         draws = salt(self.seed, DRAW)
         return from_tables(self.probabilities(), tables, draws, self.messages, self.drift, size)
 

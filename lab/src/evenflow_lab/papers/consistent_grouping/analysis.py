@@ -21,7 +21,7 @@ SG_BOUND, SG, PORC_BOUND, PORC, PORC_DEFAULT = (
     "SG: equation 1 (upper bound)",
     "SG",
     "PoRC: equation 2 (lower bound)",
-    "PoRC (patience=0)",
+    "PoRC (literal form)",
     "PoRC",
 )
 _CHUNK = 1 << 20
@@ -44,13 +44,14 @@ def memory_and_bounds(
         label: simulate(scheme, stream, workers, 1, seed).replicas
         for label, scheme in {
             SG: "shuffle",
-            PORC: f"random-choices:patience=0,epsilon={epsilon}",
+            PORC: f"random-choices:literal=true,epsilon={epsilon}",
             PORC_DEFAULT: f"random-choices:epsilon={epsilon}",
         }.items()
     }
     return [
         {
             "what": what,
+            "literal": {PORC: True, PORC_DEFAULT: False}.get(what),
             "replicas": replicas,
             "distinct_keys": len(counts),
             "replication": replicas / len(counts),
@@ -68,8 +69,7 @@ def widest_key(
     """
     epsilon = slack / (workers - 1)
     stream = Zipf(zipf, keys, messages, seed)
-    name, _, parameters = grouping.partition(":")
-    scheme = make(f"{name}:{parameters}{',' if parameters else ''}epsilon={epsilon!r}")
+    scheme = make(grouping, epsilon=epsilon)
     state = scheme.start(workers, seed)
     seen = np.empty(0, np.uint64)  # pairs of key and worker, in one word each
     names = np.unique(np.concatenate([np.unique(part) for part in stream.chunks(_CHUNK)]))

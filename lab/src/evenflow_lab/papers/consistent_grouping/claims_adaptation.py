@@ -21,7 +21,6 @@ from evenflow_lab.papers.consistent_grouping.measures import (
 )
 from evenflow_lab.papers.consistent_grouping.terms import (
     CG_100,
-    CG_100_0,
     KG,
     LATENCY,
     QUEUE,
@@ -204,7 +203,7 @@ def virtual_proportional(rows: Rows) -> Verdict:
 )
 def cg_adapts(rows: Rows) -> Verdict:
     held, findings = True, []
-    for row in chosen(rows["fig13"], CG_100, CG_100_0):
+    for row in chosen(rows["fig13"], CG_100):
         eras = _eras(row)
         before = mean_over(row, UTILISATION, eras[0][1] - 0.05, eras[0][1])
         shown = []
@@ -253,7 +252,7 @@ def cg_below_kg_sg_after_changes(rows: Rows) -> Verdict:
         held &= all(
             mean_over(row, column, begin, end)
             < mean_over(one(fig, grouping=other, arrivals=row["arrivals"]), column, begin, end)
-            for row in chosen(fig, CG_100, CG_100_0)
+            for row in chosen(fig, CG_100)
             for begin, end in _eras(row)
             for other in (KG, SG)
         )

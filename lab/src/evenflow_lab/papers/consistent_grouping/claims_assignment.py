@@ -29,7 +29,6 @@ from evenflow_lab.papers.consistent_grouping.terms import (
     KG,
     PKG,
     PORC,
-    PORC_0,
     POTC,
     SG,
     SYMBOLS,
@@ -72,7 +71,7 @@ def kg_pkg_uneven_with_skew(rows: Rows) -> Verdict:
     says="The other schemes (PoTC, PoRC, CH, SG) perform fairly well in terms of imbalance.",
 )
 def others_even(rows: Rows) -> Verdict:
-    runs = chosen(rows["fig4"], POTC, PORC, PORC_0, CH, SG)
+    runs = chosen(rows["fig4"], POTC, PORC, CH, SG)
     return judged(
         all(excess(row) <= 1 for row in runs),
         "Largest imbalance ÷ average load: "
@@ -91,7 +90,7 @@ def others_even(rows: Rows) -> Verdict:
     says="Load balance is achieved at the cost of memory.",
 )
 def balance_costs_memory(rows: Rows) -> Verdict:
-    fig, balanced = rows["fig4"], (POTC, PORC, PORC_0, CH, SG)
+    fig, balanced = rows["fig4"], (POTC, PORC, CH, SG)
 
     def ratios(uneven_scheme: str) -> dict[str, float]:
         """Memory of each balanced scheme ÷ that of an uneven one, wherever that is above ε."""
@@ -120,7 +119,7 @@ def balance_costs_memory(rows: Rows) -> Verdict:
     says="PoRC's imbalance is bounded by ε: I(m) ≤ ε · m/n.",
 )
 def porc_bound(rows: Rows) -> Verdict:
-    runs = chosen([*rows["fig4"], *rows["fig7"]], PORC, PORC_0)
+    runs = chosen([*rows["fig4"], *rows["fig7"]], PORC)
     above = [row for row in runs if excess(row) > 1e-6]
     return judged(
         max(map(excess, runs)) <= 1,
@@ -142,7 +141,7 @@ def porc_memory_below_round_robin(rows: Rows) -> Verdict:
         for other in (SG, POTC):
             ratios = {
                 place(row): memory(row) / memory(beside(fig, row, other))
-                for row in chosen(fig, PORC, PORC_0)
+                for row in chosen(fig, PORC)
             }
             held &= max(ratios.values()) < 1
             findings.append(f"{spanned(ratios)} of {SYMBOLS[other]}'s")
@@ -278,7 +277,6 @@ def key_on_all_workers(rows: Rows) -> Verdict:
     beyond = [row for row in rows["sec6_widest"] if row["slack"] > 1]
     within = [row for row in rows["sec6_widest"] if row["slack"] < 1]
     broken = [row for row in beyond if row["keys_on_all"]]
-    literal = [row for row in beyond if row["grouping"] == PORC_0]
     shown = ", ".join(
         f"{symbol(row)} {row['keys_on_all']} keys at n = {row['workers']}, ε·(n − 1) = {row['slack']}"
         for row in broken
@@ -287,12 +285,10 @@ def key_on_all_workers(rows: Rows) -> Verdict:
         not broken,
         f"Runs with a key on all workers: {len(broken)} of {len(beyond)} with ε > 1/(n − 1)"
         + (f" ({shown})" if broken else "")
-        + f", of the paper's own rule (PoRC₀) {sum(row['keys_on_all'] > 0 for row in literal)} of "
-        f"{len(literal)}; {sum(row['keys_on_all'] > 0 for row in within)} of {len(within)} with "
-        "ε < 1/(n − 1)",
-        "none with ε > 1/(n − 1), neither under the paper's rule nor with our default",
+        + f"; {sum(row['keys_on_all'] > 0 for row in within)} of {len(within)} with ε < 1/(n − 1)",
+        "none with ε > 1/(n − 1)",
         "The capacities of our default lag by up to a factor of 1 + ε/2, so that its limit lies higher "
-        "(n = 5: at ε·(n − 1) = 2.7). Runs named PoRC are the default's, PoRC₀ the paper's rule.",
+        "(n = 5: at ε·(n − 1) = 2.7).",
     )
 
 

@@ -21,9 +21,7 @@ from evenflow_lab.papers.consistent_grouping.measures import (
 )
 from evenflow_lab.papers.consistent_grouping.terms import (
     CG,
-    CG_0,
     CH,
-    CH_0,
     CLOSE,
     EPSILON,
     KG,
@@ -32,7 +30,6 @@ from evenflow_lab.papers.consistent_grouping.terms import (
     POTC,
     SAME_ON_LOG_AXIS,
     SG,
-    SYMBOLS,
 )
 
 
@@ -133,7 +130,7 @@ def potc_sg_more_memory(rows: Rows) -> Verdict:
 )
 def ch_bounded(rows: Rows) -> Verdict:
     fig = where(rows["fig8"])
-    found = chosen(fig, CH, CH_0)
+    found = chosen(fig, CH)
     ratios = [
         memory(row) / memory(one(fig, grouping=other, workers=row["workers"]))
         for row in found
@@ -154,7 +151,7 @@ def ch_bounded(rows: Rows) -> Verdict:
     says="CG provides bounded imbalance.",
 )
 def cg_bounded(rows: Rows) -> Verdict:
-    found = chosen(rows["fig8"], CG, CG_0)
+    found = chosen(rows["fig8"], CG)
     return judged(
         all(excess(row) <= _virtual(row) for row in found),
         f"Imbalance ÷ average load: {over(found, 'workers', relative)}",
@@ -170,12 +167,9 @@ def cg_bounded(rows: Rows) -> Verdict:
 )
 def cg_memory_below_ch(rows: Rows) -> Verdict:
     fig = where(rows["fig8"])
-    pairs = [(CG, CH), (CG_0, CH_0)]
     ratios = {
-        f"{SYMBOLS[cg]}, n = {n}": memory(one(fig, grouping=cg, workers=n))
-        / memory(one(fig, grouping=ch, workers=n))
-        for cg, ch in pairs
-        if cg in has(fig, cg) and ch in has(fig, ch)
+        f"n = {n}": memory(one(fig, grouping=CG, workers=n))
+        / memory(one(fig, grouping=CH, workers=n))
         for n in values(fig, "workers")
     }
     return judged(
@@ -192,7 +186,7 @@ def cg_memory_below_ch(rows: Rows) -> Verdict:
     says="CG generates an almost optimal memory footprint.",
 )
 def cg_memory_almost_optimal(rows: Rows) -> Verdict:
-    found = chosen(rows["fig8"], CG, CG_0)
+    found = chosen(rows["fig8"], CG)
     return judged(
         all(memory(row) <= NEARLY_OPTIMAL for row in found),
         f"Replicas per key (1 is optimal): {over(found, 'workers', memory)}",
@@ -260,7 +254,7 @@ def sources_memory(rows: Rows) -> Verdict:
 
 def _same(fig: FigureRows, measure: Measure, words: str) -> Verdict:
     held, findings = True, []
-    for scheme in has(fig, CG, CG_0):
+    for scheme in has(fig, CG):
         found = where(fig, grouping=scheme)
         ends = min(map(measure, found)), max(map(measure, found))
         by_sources = [
@@ -280,5 +274,5 @@ def _same(fig: FigureRows, measure: Measure, words: str) -> Verdict:
         "The more sources and virtual workers share a stream, the fewer messages a source has for each "
         "of them: capacities are whole messages, and rounding up is no longer small beside ε; on the "
         "other side our default lets capacities lag by up to 16 messages each, which keeps a short "
-        "stream below ε. The paper's rule alone (CG₀) is within the factor where it is named above.",
+        "stream below ε.",
     )

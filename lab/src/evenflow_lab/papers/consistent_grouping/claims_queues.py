@@ -22,7 +22,7 @@ from evenflow_lab.papers.consistent_grouping.measures import (
 from evenflow_lab.papers.consistent_grouping.terms import (
     BAND,
     CG,
-    CG_0,
+    IMBALANCE,
     KG,
     LATENCY,
     MAGNITUDE,
@@ -32,6 +32,8 @@ from evenflow_lab.papers.consistent_grouping.terms import (
     SG,
     UTILISATION,
 )
+
+MORNING, EVENING = PARTS = ((0.2, 0.45), (0.65, 0.95))  #: of the day, as shares
 
 
 def _growth(rows: FigureRows, column: str) -> str:
@@ -77,9 +79,9 @@ def kg_queues_grow(rows: Rows) -> Verdict:
 )
 def cg_queues_low(rows: Rows) -> Verdict:
     fig = rows["fig9"]
-    found = chosen(fig, KG, CG, CG_0)
+    found = chosen(fig, KG, CG)
     return judged(
-        all(_far_below(fig, (CG, CG_0), (KG,), column) for column in (QUEUE, LATENCY)),
+        all(_far_below(fig, (CG,), (KG,), column) for column in (QUEUE, LATENCY)),
         f"Differences, mean over the stream: queue {day(found, QUEUE)}; latency "
         f"{day(found, LATENCY)}",
         "at most a tenth of KG's",
@@ -94,7 +96,7 @@ def cg_queues_low(rows: Rows) -> Verdict:
     "to zero for CG.",
 )
 def cg_imbalance_zero(rows: Rows) -> Verdict:
-    found = chosen(rows["fig9"], KG, CG, CG_0)
+    found = chosen(rows["fig9"], KG, CG)
     return judged(
         all(
             mean_over(row, UTILISATION) > MAGNITUDE * BAND
@@ -109,6 +111,27 @@ def cg_imbalance_zero(rows: Rows) -> Verdict:
         "stay in the queue (first come, first served, nobody withdraws one) until the first worker is "
         "busy in the morning; then a virtual worker moves between two equal machines and stays there, "
         "since in the busy hours nobody is idle.",
+    )
+
+
+@claim(
+    "cg-imbalance-of-section-4-zero",
+    "§IV, §VII-B, Q2",
+    figures=["fig9"],
+    says="On equal machines the imbalance I(t) of §IV (largest − average of all messages so far ÷ "
+    "capacity) is high for KG and close to zero for CG.",
+)
+def cg_imbalance_of_section_4_zero(rows: Rows) -> Verdict:
+    return _imbalance_of_section_4(rows["fig9"], KG)
+
+
+def _imbalance_of_section_4(fig: FigureRows, *high: str) -> Verdict:
+    found = chosen(fig, CG, *high)
+    close = [mean_over(row, IMBALANCE) <= BAND for row in chosen(fig, CG)]
+    return judged(
+        all(close) and _far_below(fig, (CG,), high, IMBALANCE),
+        f"I(t), mean over the stream: {day(found, IMBALANCE)}",
+        "CG within the band between idle and busy, 0.1, and at most a tenth of the others",
     )
 
 
@@ -173,9 +196,9 @@ def kg_sg_imbalance_high(rows: Rows) -> Verdict:
 )
 def cg_queues_lower_when_uneven(rows: Rows) -> Verdict:
     fig = rows["fig10"]
-    found = chosen(fig, KG, SG, CG, CG_0)
+    found = chosen(fig, KG, SG, CG)
     return judged(
-        all(_far_below(fig, (CG, CG_0), (KG, SG), column) for column in (QUEUE, LATENCY)),
+        all(_far_below(fig, (CG,), (KG, SG), column) for column in (QUEUE, LATENCY)),
         f"Differences, mean over the stream: queue {day(found, QUEUE)}; latency "
         f"{day(found, LATENCY)}",
         "at most a tenth of KG's and of SG's",
@@ -189,7 +212,7 @@ def cg_queues_lower_when_uneven(rows: Rows) -> Verdict:
     says="There CG keeps the imbalance close to zero.",
 )
 def cg_imbalance_zero_when_uneven(rows: Rows) -> Verdict:
-    found = chosen(rows["fig10"], CG, CG_0)
+    found = chosen(rows["fig10"], CG)
     late = [mean_over(row, UTILISATION, 0.5) for row in found]
     return judged(
         all(value <= BAND for value in late),
@@ -205,16 +228,26 @@ def cg_imbalance_zero_when_uneven(rows: Rows) -> Verdict:
 
 
 @claim(
+    "cg-imbalance-of-section-4-zero-when-uneven",
+    "§IV, §VII-B, Q2",
+    figures=["fig10"],
+    says="There the imbalance I(t) of §IV is high for KG and SG and close to zero for CG.",
+)
+def cg_imbalance_of_section_4_zero_when_uneven(rows: Rows) -> Verdict:
+    return _imbalance_of_section_4(rows["fig10"], KG, SG)
+
+
+@claim(
     "cg-spike",
     "§VII-B, Q2",
     figures=["fig10"],
     says="CG's queue has a spike after 17 hours, as utilisation, not the queue, tells idle from busy.",
 )
 def cg_spike(rows: Rows) -> Verdict:
-    found = [row for row in chosen(rows["fig10"], CG, CG_0) if row["arrivals"] == "hourly"]
+    found = [row for row in chosen(rows["fig10"], CG) if row["arrivals"] == "hourly"]
     held, findings = True, []
     for row in found:
-        before, after = mean_over(row, QUEUE, 0.2, 0.45), mean_over(row, QUEUE, 0.65, 0.95)
+        before, after = mean_over(row, QUEUE, *MORNING), mean_over(row, QUEUE, *EVENING)
         line = series(row, QUEUE)
         held &= after > MAGNITUDE * before
         findings.append(
@@ -225,6 +258,32 @@ def cg_spike(rows: Rows) -> Verdict:
         held,
         "Queue difference: " + "; ".join(findings),
         "ten times higher in the evening than in the morning; the hourly curve is a stand-in",
+    )
+
+
+@claim(
+    "spike-from-utilisation",
+    "§VII-A, §VII-B, Q2",
+    figures=["sec7_signals"],
+    says="The spike is due to utilisation as the metric: there is none if the queue length tells idle "
+    "from busy, as the paper suggests for deployments.",
+)
+def spike_from_utilisation(rows: Rows) -> Verdict:
+    fig = rows["sec7_signals"]
+    by_signal = {
+        signal: [mean_over(one(fig, grouping=CG, signals=signal), QUEUE, *at) for at in PARTS]
+        for signal in ("utilisation", "queue")
+    }
+    (_, spike), (before, after) = by_signal["utilisation"], by_signal["queue"]
+    shown = "; ".join(
+        f"{signal} {number(morning)} from hour 5 to 11, {number(evening)} from hour 16 to 23"
+        for signal, (morning, evening) in by_signal.items()
+    )
+    return judged(
+        after <= MAGNITUDE * before and after < spike,
+        f"Queue difference by what is signalled: {shown}",
+        "with queues signalled less in the evening than with utilisation, and there at most ten times "
+        "what it is in the morning",
     )
 
 

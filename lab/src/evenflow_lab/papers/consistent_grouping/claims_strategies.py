@@ -23,15 +23,12 @@ from evenflow_lab.papers.consistent_grouping.measures import (
 )
 from evenflow_lab.papers.consistent_grouping.terms import (
     CG,
-    CG_0,
     CH,
-    CH_0,
     CLOSE,
     EPSILON,
     KG,
     PKG,
     PORC,
-    PORC_0,
     POTC,
     SG,
 )
@@ -45,7 +42,7 @@ from evenflow_lab.papers.consistent_grouping.terms import (
 )
 def epsilon_trade_off(rows: Rows) -> Verdict:
     held, findings = True, []
-    for scheme in has(rows["fig6"], CG, CG_0):
+    for scheme in has(rows["fig6"], CG):
         found = sorted(where(rows["fig6"], grouping=scheme), key=lambda row: row["epsilon"])
         uneven, replicas = [relative(row) for row in found], [memory(row) for row in found]
         held &= all(a <= 1.01 * b for a, b in pairwise(uneven))
@@ -73,7 +70,7 @@ def epsilon_trade_off(rows: Rows) -> Verdict:
 def cg_between_kg_and_sg(rows: Rows) -> Verdict:
     fig = rows["fig6"]
     kg, sg = where(fig, grouping=KG)[0], where(fig, grouping=SG)[0]
-    found = chosen(fig, CG, CG_0)
+    found = chosen(fig, CG)
     # KG over 100 virtual workers is another draw of hash functions than KG over 10 workers.
     between = [
         relative(sg) <= relative(row) <= 1.25 * relative(kg)
@@ -101,7 +98,7 @@ def cg_between_kg_and_sg(rows: Rows) -> Verdict:
 def epsilon_middle_ground(rows: Rows) -> Verdict:
     fig = rows["fig6"]
     kg, sg = where(fig, grouping=KG)[0], where(fig, grouping=SG)[0]
-    found = [row for row in chosen(fig, CG, CG_0) if row["epsilon"] == EPSILON]
+    found = [row for row in chosen(fig, CG) if row["epsilon"] == EPSILON]
     gone = [(memory(row) - memory(kg)) / (memory(sg) - memory(kg)) for row in found]
     return judged(
         all(relative(row) < relative(kg) / 10 for row in found) and all(g < 0.5 for g in gone),
@@ -140,7 +137,7 @@ def fig7_high_imbalance(rows: Rows) -> Verdict:
     says="CH and PoRC bound the imbalance close to a constant factor from ε.",
 )
 def fig7_bounded(rows: Rows) -> Verdict:
-    found = chosen(rows["fig7"], CH, CH_0, PORC, PORC_0)
+    found = chosen(rows["fig7"], CH, PORC)
     return judged(
         all(excess(row) <= 1 for row in found),
         f"Imbalance ÷ average load: {over(found, 'workers', relative)}",
@@ -180,8 +177,8 @@ def fig7_linear(rows: Rows) -> Verdict:
 )
 def porc_memory_as_pkg(rows: Rows) -> Verdict:
     fig = rows["fig7"]
-    found = chosen(fig, PORC, PORC_0, PKG)
-    ratios = [memory(row) / memory(beside(fig, row, PKG)) for row in chosen(fig, PORC, PORC_0)]
+    found = chosen(fig, PORC, PKG)
+    ratios = [memory(row) / memory(beside(fig, row, PKG)) for row in chosen(fig, PORC)]
     return judged(
         max(ratios) <= 1.05,
         f"Replicas per key: {over(found, 'workers', memory)}; PoRC's are {number(min(ratios))} … "
@@ -199,7 +196,7 @@ def porc_memory_as_pkg(rows: Rows) -> Verdict:
     says="PoRC generates a nearly perfect memory footprint, very close to KG's.",
 )
 def porc_memory_near_kg(rows: Rows) -> Verdict:
-    found = chosen(rows["fig7"], PORC, PORC_0)
+    found = chosen(rows["fig7"], PORC)
     return judged(
         all(memory(row) <= CLOSE for row in found),
         f"Replicas per key (KG's is 1): {over(found, 'workers', memory)}",
@@ -219,11 +216,9 @@ def porc_memory_near_kg(rows: Rows) -> Verdict:
 def ch_more_memory_than_porc(rows: Rows) -> Verdict:
     ratios = {}
     for fig in (rows["fig4"], rows["fig7"]):
-        for porc, ch in ((PORC, CH), (PORC_0, CH_0)):
-            for row in where(fig, grouping=ch):
-                ratios[f"{symbol(row)}, {place(row)}"] = memory(row) / memory(
-                    beside(fig, row, porc)
-                )
+        for row in where(fig, grouping=CH):
+            ratio = memory(row) / memory(beside(fig, row, PORC))
+            ratios[f"{symbol(row)}, {place(row)}"] = ratio
     fewer = sum(ratio <= 1 for ratio in ratios.values())
     return judged(
         not fewer,

@@ -55,7 +55,7 @@ def beside(rows: FigureRows, row: Row, grouping: str) -> Row:
 
 
 def symbol(row: Row) -> str:
-    """The scheme as the paper calls it; ₀ marks capacities renewed at every message."""
+    """The scheme as the paper calls it."""
     return SYMBOLS.get(row["grouping"], str(row["grouping"]))
 
 

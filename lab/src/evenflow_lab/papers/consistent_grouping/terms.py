@@ -10,15 +10,11 @@ SAME_ON_LOG_AXIS = 2.0  #: "almost the same on a log scale": a factor of two is 
 MAGNITUDE = 10.0  #: "very low", "high": told apart by an order of magnitude
 
 KG, PKG, POTC, SG = "key", "partial-key", "two-choices", "shuffle"
-PORC, PORC_0 = "random-choices", "random-choices:patience=0"
-CH, CH_0 = "bounded-hashing", "bounded-hashing:patience=0"
-CG, CG_0 = "consistent", "consistent:patience=0"
-CG_100, CG_100_0 = "consistent:virtual=100", "consistent:virtual=100,patience=0"
-BOUNDED = (PORC, PORC_0, CH, CH_0, CG, CG_0)
+PORC, CH, CG, CG_100 = "random-choices", "bounded-hashing", "consistent", "consistent:virtual=100"
 SYMBOLS = {
-    KG: "KG", PKG: "PKG", POTC: "PoTC", SG: "SG", PORC: "PoRC", PORC_0: "PoRC₀", CH: "CH",
-    CH_0: "CH₀", CG: "CG", CG_0: "CG₀", CG_100: "CG", CG_100_0: "CG₀",
+    KG: "KG", PKG: "PKG", POTC: "PoTC", SG: "SG", PORC: "PoRC", CH: "CH", CG: "CG", CG_100: "CG",
 }  # fmt: skip
 
 QUEUE, LATENCY, UTILISATION = "queue_difference", "latency_difference", "utilisation_difference"
+IMBALANCE = "cumulative_imbalance"  #: I(t) of §IV
 WORDS = {QUEUE: "queue", LATENCY: "latency", UTILISATION: "utilisation"}

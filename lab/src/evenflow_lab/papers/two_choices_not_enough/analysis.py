@@ -12,7 +12,9 @@ from typing import Any
 import numpy as np
 
 from evenflow.grouping import make
-from evenflow.grouping.d_choices import DChoices, find_optimal_choices
+from evenflow.grouping.d_choices import DChoices
+from evenflow.grouping.optimal_choices import find_optimal_choices
+from evenflow.grouping.w_choices import WChoices
 from evenflow.model import Workers
 from evenflow.simulator import simulate
 from evenflow.simulator.engine import chunk_for
@@ -22,6 +24,7 @@ from evenflow.simulator.workloads import Zipf
 Row = dict[str, Any]
 
 FORMULA, SIMULATED = "formula", "simulated"
+FORMS = {True: "simulated, literal form", False: "simulated, ours"}
 
 
 def head_size(
@@ -30,7 +33,7 @@ def head_size(
     """Figure 3: how many keys are hot, for both ends of the range of θ.
 
     Beside the number that the probabilities give stands the one that the sketch of a source has
-    found at the end of a stream.
+    found at the end of a stream, in either form of W-C.
     """
     stream = Zipf(zipf, keys, messages, seed)
     shares = stream.probabilities()
@@ -38,9 +41,12 @@ def head_size(
     for label, theta in (("θ = 2/n", 2 / workers), ("θ = 1/(5n)", 1 / (5 * workers))):
         head = shares[shares >= theta]
         common = {"theta": label, "p1": shares[0], "head_share": head.sum()}
-        found = simulate(f"w-choices:theta={theta}", stream, workers, sources, seed).details
-        rows.append({**common, "how": FORMULA, "hot_keys": len(head)})
-        rows.append({**common, "how": SIMULATED, "hot_keys": found["hot_keys"]})
+        rows.append({**common, "how": FORMULA, "which": FORMULA, "hot_keys": len(head)})
+        for literal, which in FORMS.items():
+            scheme = WChoices(theta=theta, literal=literal)
+            found = simulate(scheme, stream, workers, sources, seed).details["hot_keys"]
+            form = {"how": SIMULATED, "literal": literal, "which": which}
+            rows.append({**common, **form, "hot_keys": found})
     return rows
 
 
@@ -74,7 +80,7 @@ def memory(
     """Figures 5 and 6: replicas of D-C and W-C beside those of PKG and SG.
 
     By the paper's formulas, expected over streams of `formula_messages`; and counted in the
-    simulator, on a stream of `messages`.
+    simulator, on a stream of `messages`, for either form of D-C and W-C.
     """
     stream = Zipf(zipf, keys, messages, seed)
     expected = stream.probabilities() * formula_messages
@@ -92,20 +98,29 @@ def memory(
         "w-choices": with_head(workers),
     }
     counted = {
-        scheme: simulate(scheme, stream, workers, sources, seed).replicas for scheme in by_formula
+        literal: {
+            scheme: simulate(spec, stream, workers, sources, seed).replicas
+            for scheme in by_formula
+            for spec in (f"{scheme}:literal=true" if literal and "-choices" in scheme else scheme,)
+        }
+        for literal in FORMS
     }
+    kinds: list[tuple[str, bool | None, dict[str, Any]]] = [(FORMULA, None, by_formula)]
+    kinds += [(SIMULATED, literal, replicas) for literal, replicas in counted.items()]
     return [
         {
             "grouping": scheme,
             "symbol": _symbol(scheme),
             "how": how,
+            "literal": literal,
+            "which": how if literal is None else FORMS[literal],
             "memory": replicas[scheme],
             "memory_pkg": replicas["partial-key"],
             "memory_sg": replicas["shuffle"],
             "more_than_pkg": 100 * (replicas[scheme] / replicas["partial-key"] - 1),
             "less_than_sg": 100 * (1 - replicas[scheme] / replicas["shuffle"]),
         }
-        for how, replicas in ((FORMULA, by_formula), (SIMULATED, counted))
+        for how, literal, replicas in kinds
         for scheme in ("d-choices", "w-choices")
     ]
 
@@ -120,7 +135,7 @@ def head_and_tail(
     theta = 1 / (8 * workers)
     stream = Zipf(zipf, keys, messages, seed)
     hot = np.sort(stream.key_of_rank()[stream.probabilities() >= theta])
-    scheme = make(grouping if grouping == "partial-key" else f"{grouping}:theta={theta}")
+    scheme = make(grouping) if grouping == "partial-key" else make(grouping, theta=theta)
     routers = Sources(scheme, Workers.of(workers), sources, seed)
     counts = np.zeros((2, workers), np.int64)
     for chunk in stream.chunks(chunk_for(sources)):
@@ -143,17 +158,19 @@ def head_and_tail(
 
 
 def compared_choices(
-    zipf: float, workers: int, keys: int, messages: int, epsilon: float, sources: int, seed: int
-) -> list[Row]:
+    zipf: float, workers: int, keys: int, messages: int, epsilon: float, sources: int, seed: int,
+    literal: bool,
+) -> list[Row]:  # fmt: skip
     """Figure 9: the d of D-C beside the smallest one, as rows of a picture."""
-    found = smallest_choices(zipf, workers, keys, messages, epsilon, sources, seed)
+    found = smallest_choices(zipf, workers, keys, messages, epsilon, sources, seed, literal)
     names = {"formula": "D-C, formula", "picked": "D-C, running", "smallest": "Min-d"}
     return [{**found, "which": label, "d": found[name]} for name, label in names.items()]
 
 
 def smallest_choices(
-    zipf: float, workers: int, keys: int, messages: int, epsilon: float, sources: int, seed: int
-) -> Row:
+    zipf: float, workers: int, keys: int, messages: int, epsilon: float, sources: int, seed: int,
+    literal: bool = False,
+) -> Row:  # fmt: skip
     """The d of d-choices, and the smallest d with which hot keys reach the balance of w-choices.
 
     "Reach" is an imbalance of at most s·ε above that of w-choices: the s·ε that d-choices aims at.
@@ -161,14 +178,15 @@ def smallest_choices(
     measured is d-choices with the d that it picks itself.
     """
     stream = Zipf(zipf, keys, messages, seed)
-    goal = simulate("w-choices", stream, workers, sources, seed).imbalance + sources * epsilon
-    found = simulate(DChoices(epsilon=epsilon), stream, workers, sources, seed)
-    smallest = next(
-        d
-        for d in _promising(stream, workers, goal)
-        if d == workers
-        or simulate(DChoices(choices=d), stream, workers, sources, seed).imbalance <= goal
-    )
+    even = simulate(WChoices(literal=literal), stream, workers, sources, seed)
+    goal = even.imbalance + sources * epsilon
+    found = simulate(DChoices(epsilon=epsilon, literal=literal), stream, workers, sources, seed)
+
+    def suffices(d: int) -> bool:
+        fixed = DChoices(choices=d, literal=literal)
+        return simulate(fixed, stream, workers, sources, seed).imbalance <= goal
+
+    smallest = next(d for d in _promising(stream, workers, goal) if d == workers or suffices(d))
     return {
         "formula": find_optimal_choices(_head(zipf, workers, keys), workers, epsilon),
         "picked": found.details["d"] if found.details["hot_keys"] else 2,

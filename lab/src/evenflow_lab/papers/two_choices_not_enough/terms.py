@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from evenflow_lab.experiments import FigureRows, Verdict, reading
@@ -14,11 +15,24 @@ IDEAL = 1e-4  #: ε, the imbalance that the paper tolerates of a source, Table I
 S_EPSILON = 5e-4  #: what is to be expected of D-C in the worst case, §V-B
 MAGNITUDE = 10  #: what is told apart on the paper's logarithmic axes
 
+
+def floored(imbalance: float) -> float:
+    """An imbalance below ε counts as ε: what is smaller is chance, and the paper tolerates it.
+
+    Wherever two imbalances are compared, both are floored.
+
+    Example:
+        >>> floored(2e-6), floored(0.01)
+        (0.0001, 0.01)
+    """
+    return max(imbalance, IDEAL)
+
+
 PKG, D_C, W_C, RR = "partial-key", "d-choices", "w-choices", "round-robin-head"
 SYMBOLS = {PKG: "PKG", D_C: "D-C", W_C: "W-C", RR: "RR"}
 
-# Verified for two such runs: WP with seed 1 on 50 workers gives the top key 4 different workers among
-# its d = 7, and it needs 4.66; Zipf with z = 1.2 gives it 9 among 12, and it needs 9.48.
+# Verified for two such runs, of our form: WP with seed 1 on 50 workers gives the top key 4 different
+# workers among its d = 7, and it needs 4.66; Zipf with z = 1.2 gives it 9 among 12, and it needs 9.48.
 COLLISIONS = (
     "Proposition 4.1 counts the workers that d hashes reach on average. Where the top key's hashes "
     "collide more often than that, its workers are fewer than it needs, whatever the others have."
@@ -55,6 +69,18 @@ def over(rows: FigureRows, name: str, column: str, **fields: Any) -> str:
         f"{value}: {percent(reading.typical(chosen, column, **{name: value}))}"
         for value in reading.values(chosen, name)
     )
+
+
+def seeds(rows: FigureRows, points: Sequence[str], column: str) -> str:
+    """`3 seeds, at most 0.02 % apart`: how far the runs of one setting differ.
+
+    Example:
+        >>> seeds([{"n": 5, "seed": 1, "i": 0.1}, {"n": 5, "seed": 2, "i": 0.3}], ["n"], "i")
+        '2 seeds, at most 20 % apart in a setting'
+    """
+    count = len(reading.values(rows, "seed")) or 1
+    apart = percent(reading.apart(rows, ("grouping", *points), column))
+    return f"{count} seeds, at most {apart} apart in a setting" if count > 1 else "1 seed"
 
 
 def judged(held: object, measured: str, why_not: str = "") -> Verdict:
