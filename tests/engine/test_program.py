@@ -5,13 +5,17 @@ import pyarrow as pa
 import pytest
 
 import evenflow as ef
-from evenflow.engine.in_process import run_stream
+from evenflow.engine.in_process import InProcess, run_stream
 from evenflow.engine.job import Job
 from evenflow.engine.keyed_states import KeyedStates
+from evenflow.engine.loop import Loop
 from evenflow.engine.output import Tables
+from evenflow.engine.program import KeyedProgram
 from evenflow.grouping import make
+from evenflow.model import EvenflowError
 from evenflow.operators import Aggregates
 from evenflow.spark.batch_metrics import metrics_table
+from evenflow.state.checkpoint import Checkpoint
 from evenflow.state.metrics import read_metrics
 from evenflow.storage import MemoryStorage
 from evenflow.storage.delayed import DelayedStorage
@@ -83,3 +87,24 @@ def test_a_new_executor_reads_what_others_wrote_in_few_requests(tmp_path, monkey
     (metrics,) = run_stream(job, remote, batches()[:1], first=BATCHES)
     segments = 4 * (1 + 300 // PARTITIONS).bit_length()
     assert metrics["requests"]["tasks"]["reads"] <= 3 * segments
+
+
+class Forgetful(InProcess):
+    """Does not run the task of an owner, or tells of one twice."""
+
+    def run(self, rows, stages):
+        reports = super().run(rows, stages)
+        return reports[1:] if stages.batch.number == 1 else [*reports, *reports[self.sources :]]
+
+
+@pytest.mark.parametrize(("sources", "batch"), [(4, 1), (3, 0)], ids=["left out", "twice"])
+def test_a_batch_whose_owners_have_not_each_reported_once_does_not_count(sources, batch):
+    """State that moves to such an owner would be lost without a word, or its output be there twice."""
+    job = Job(("k",), ROWS, KeyedStates(COUNTS), make("key"), 4)
+    checkpoint, sink = Checkpoint.open(MemoryStorage(), job.identity()), Tables()
+    loop = Loop(KeyedProgram(job, sink, Forgetful(sources)), checkpoint)
+    with pytest.raises(EvenflowError, match="of 4 partitions, . have reported, and not one by one"):
+        for number in range(2):
+            loop(batches()[number], number)
+    last = checkpoint.last()
+    assert (-1 if last is None else last.batch, len(sink.tables)) == (batch - 1, batch)

@@ -132,6 +132,7 @@ class KeyedProgram:
         stages = Stages.of(self.job, plan, batch, context)
         try:
             reports = Reports.read(self._reports(rows, stages))
+            reports.require_owners(plan.partitions)
             letters = reports.letters()
             set_aside = _count_letters(last, context, letters)
         except Exception:

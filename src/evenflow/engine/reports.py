@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from evenflow.engine.splitting import JoinCost
-from evenflow.model import KeyCounts, Plan
+from evenflow.model import EvenflowError, KeyCounts, Plan
 from evenflow.state.segments import Segment
 
 REMEMBERED = 1024  #: how many hot keys a plan carries
@@ -32,6 +32,19 @@ class Reports:
             r for r in state if not r["split"]
         )
         return cls(work, state)
+
+    def require_owners(self, partitions: int) -> None:
+        """Refuse a batch of which some owner has not reported, or twice: state that moves to it, and
+        what event time closes there, would be lost, or put out twice."""
+        told = Counter(report["partition"] for report in self.state)
+        wrong = [owner for owner in range(partitions) if told[owner] != 1]
+        if wrong or len(self.state) != partitions:
+            raise EvenflowError(
+                f"of {partitions} partitions, {len(told)} have reported, and not one by one "
+                f"{', '.join(map(str, wrong[:10]))}: their tasks were left out, or run under another "
+                "number. Nothing of this batch counts; start the query again, and if this comes again, "
+                "without settings or plugins that change Spark's physical plans"
+            )
 
     @property
     def rows(self) -> int:

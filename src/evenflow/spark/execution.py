@@ -120,6 +120,10 @@ class OnSpark:
             try:
                 frame = _idle(rows, stages) if isinstance(rows, NoRows) else frame_of(rows, stages)
                 reports = frame.toArrow().column(REPORT).to_pylist()
+                if not reports:
+                    # Nothing came out of the shuffle, and adaptive execution has left the owners out.
+                    frame = _idle(NoRows(rows.sparkSession), stages)
+                    reports = frame.toArrow().column(REPORT).to_pylist()
                 return [str(report) for report in reports]
             except Exception as error:
                 if not left or not _GAVE_UP.search(str(error)):

@@ -178,12 +178,12 @@ class Checkpoint:
                 lease.beat()
             with explained("delete", self.storage.where(RECORDS)):
                 self.storage.delete(*(p.name for p in there[:-TURNS] if p.batch == place.batch))
+            # Another driver, of another version, may have come and gone since this one has read it.
+            self.identity = unseal(content_of(self.storage, IDENTITY), self.storage.where(IDENTITY))
         except BaseException:
             lease.abandon()
             raise
         self._fence, self._lease, self._newest = lease.fence, lease, (place, takeover)
-        # Another driver, of another version, may have come and gone since this one has read it.
-        self.identity = unseal(content_of(self.storage, IDENTITY), self.storage.where(IDENTITY))
         return lease
 
     @property
