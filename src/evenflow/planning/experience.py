@@ -95,7 +95,10 @@ class Experience:
             new = new._with(merge=seen.merge())
         now = new.known(row, partitions)
         left = seen.seconds - now.work(seen.load)
-        if self.since == 0:
+        if "fixed" not in new.prices:
+            # Of one kind of batch alone nobody can tell what is fixed; the rest has its usual price.
+            new = new._with(fixed=max(0.0, left - now.extra(seen.load)))
+        elif self.since == 0:
             pass
         elif seen.load.parts is not None:
             spent = now.extra(seen.load) - now.stage

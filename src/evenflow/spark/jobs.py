@@ -110,7 +110,7 @@ def batch_plan(df: DataFrame, job: Job) -> Plan:
     """How the rows of a batch DataFrame are spread, and why.
 
     Under the schemes "auto" and "table", a Spark job reads the key columns once, unless there is but
-    one partition.
+    one partition, or "auto" knows that no keys could make it pay.
     """
     plan = first_plan(job)
     if plan.partitions == 1 or (job.scheme is not None and job.scheme.name != "table"):

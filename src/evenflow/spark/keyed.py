@@ -234,9 +234,9 @@ class Keyed(EventTimeVerbs, GroupedFunctions, StatefulMethods):
         """Compute aggregates, one column each: `agg(hits=ef.count(), ms=ef.mean("ms"))`.
 
         For a batch DataFrame the result is a DataFrame, one row per key. Like `pivot` without values,
-        this starts a Spark job where the keys have to be seen first: under the schemes "auto" and
-        "table", the key columns are read once, here. Under every other scheme nothing runs until the
-        result is used.
+        this starts a Spark job where the keys have to be seen first: under the schemes "auto" (unless
+        no keys could make it pay) and "table", the key columns are read once, here. Under every other
+        scheme nothing runs until the result is used.
 
         For a streaming DataFrame, `.writeStream` of the result starts the query.
 
@@ -266,7 +266,8 @@ class Keyed(EventTimeVerbs, GroupedFunctions, StatefulMethods):
     def plan(self, operator: Operator | None = None) -> Plan:
         """How the rows of a batch DataFrame would be spread, and why.
 
-        Under the schemes "auto" and "table", the key columns are read once, here.
+        Under the schemes "auto" (unless no keys could make it pay) and "table", the key columns are
+        read once, here.
 
         Parameters:
             operator: what is to be done with the keys; None for aggregates.

@@ -159,7 +159,7 @@ def run(
         tempfile.TemporaryDirectory(prefix="evenflow-regret-") as folder,
         running_session(f"local[{cores}]", "regret", preload=True) as spark,
     ):
-        _warm_up(spark, Path(folder))
+        _warm_up(spark, Path(folder), cores)
         for number, cell in enumerate(chosen):
             home = Path(folder) / str(number)
             home.mkdir()
@@ -199,9 +199,9 @@ class Ran:
         return sum(self.seconds)
 
 
-def _fed(home: Path, cell: Cell) -> tuple[Feed, dict[int, int]]:
+def _fed(home: Path, cell: Cell, batches: int = BATCHES) -> tuple[Feed, dict[int, int]]:
     feed, expected = Feed(home / "in", SOURCES), Counter[int]()
-    for keys in cell.batches():
+    for keys in cell.batches()[:batches]:
         feed.add(pa.table({"page": keys}))
         expected.update(keys.tolist())
     return feed, dict(expected)
@@ -230,10 +230,10 @@ def _ran(
     return Ran(seconds, metrics[0]["durations"]["plan"], schemes, counted == expected, prices)
 
 
-def _warm_up(spark: SparkSession, folder: Path) -> None:
-    """The first queries of a session wait for compilers, Spark's and ours."""
-    cell = Cell(1.0, False, 0.0, 0.0, 4)
-    feed, expected = _fed(folder / "warm", cell)
+def _warm_up(spark: SparkSession, folder: Path, cores: int) -> None:
+    """The first queries of a session wait for compilers, Spark's and ours, and for Python workers."""
+    cell = Cell(1.0, False, 0.0001, 0.0, cores)
+    feed, expected = _fed(folder / "warm", cell, batches=2)
     for scheme in cell.schemes:
         _ran(spark, feed, folder / "warm", cell, scheme, expected)
 
