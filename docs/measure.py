@@ -262,9 +262,9 @@ def _goal(goal: dict[str, Any]) -> str:
 
 
 def planners() -> str:
-    """Planning times on 40 workers with the smallest θmax, where the goals are."""
+    """Planning times on 15 workers with the smallest θmax, where the goals are."""
     answer = run(_PLANNER)
-    cells = [c for c in answer["cells"] if c["workers"] == 40 and c["theta"] == 0.02]
+    cells = [c for c in answer["cells"] if c["workers"] == 15 and c["theta"] == 0.02]
     rows = [
         [
             f"`{name}`",
@@ -272,7 +272,7 @@ def planners() -> str:
         ]
         for name in sorted({c["planner"] for c in cells})
     ]
-    loose = [c for c in answer["cells"] if c["workers"] == 40 and c["theta"] == 0.3]
+    loose = [c for c in answer["cells"] if c["workers"] == 15 and c["theta"] == 0.3]
     sizes = sorted({c["keys"] for c in cells})
     headings = ["planner", *(f"{size:,} keys" for size in sizes)]
     goals = [
@@ -286,7 +286,7 @@ def planners() -> str:
     ]
     return _shown(
         [_PLANNER],
-        "N = 40, θmax = 0.02; milliseconds, and in brackets how many times as long the pseudo-code "
+        "N = 15, θmax = 0.02; milliseconds, and in brackets how many times as long the pseudo-code "
         "takes.",
         _table(headings, rows),
         f"{sum(bool(c['feasible']) for c in cells)} of these {len(cells)} plans keep all limits; with "

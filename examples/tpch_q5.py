@@ -171,6 +171,20 @@ def orders_with_items(
     )
 
 
+def revenue_by_nation(
+    spark: SparkSession, pairs: Path, fixed: Path, partitions: int
+) -> ef.BalancedDataFrame:
+    """The revenue of every nation and window, from the output of the join."""
+    found = stream(spark, pairs, PAIRS, 2 * partitions)
+    return (
+        ef.keyed(with_nation(spark, found, fixed), "nation")
+        .withWatermark("ts", "20 minutes")
+        .window("ts", *WINDOW)
+        .balance("auto", partitions)
+        .agg(revenue=ef.sum("revenue"))
+    )
+
+
 def run_continuously(
     spark: SparkSession, streams: Streams, directory: Path, partitions: int = 4
 ) -> pa.Table:
@@ -183,7 +197,6 @@ def run_continuously(
         .start(directory / "pairs")
     )
     joined.awaitTermination()
-    found = stream(spark, directory / "pairs", PAIRS, 2 * partitions)
     newest: dict[tuple[str, str], dict[str, Any]] = {}
 
     def keep(rows: DataFrame, batch: int) -> None:
@@ -191,11 +204,7 @@ def run_continuously(
             newest[row["nation"], str(row["window"])] = row
 
     revenue = (
-        ef.keyed(with_nation(spark, found, streams.fixed), "nation")
-        .withWatermark("ts", "20 minutes")
-        .window("ts", *WINDOW)
-        .balance("auto", partitions)
-        .agg(revenue=ef.sum("revenue"))
+        revenue_by_nation(spark, directory / "pairs", streams.fixed, partitions)
         .writeStream.foreachBatch(keep)
         .option("checkpointLocation", directory / "revenue")
         .trigger(availableNow=True)

@@ -6,7 +6,7 @@ import pytest
 
 from evenflow.cli.app import main
 from evenflow.model import InputError
-from evenflow.planning import planners
+from evenflow.planning import make_planner, planners
 from evenflow_lab.benchmarks import planner_speed
 from evenflow_lab.benchmarks.planner_speed import (
     GOAL_KEYS,
@@ -41,12 +41,12 @@ def test_what_would_take_too_long_is_left_out_and_said():
 
 
 def test_goals_are_of_mixed_at_the_named_sizes():
-    where = {"workers": 40, "theta": 0.02}
+    where = {"workers": 15, "theta": 0.02, "feasible": True}
     cells = [
         Cell(GOAL_KEYS, planner="mixed", seconds=0.2, literal_seconds=8.0, **where),
         Cell(10 * GOAL_KEYS, planner="mixed", seconds=1.5, **where),
         Cell(GOAL_KEYS, planner="compact-mixed", seconds=0.1, details={"load_error": 2.0}, **where),
-        Cell(GOAL_KEYS, 15, 0.02, planner="mixed", seconds=9.0),
+        Cell(GOAL_KEYS, 40, 0.02, planner="mixed", seconds=9.0, feasible=True),
     ]
     assert [(goal.measured, goal.held) for goal in goals(cells)] == [
         (40.0, True),
@@ -55,6 +55,18 @@ def test_goals_are_of_mixed_at_the_named_sizes():
         (2.0, False),
         (1.5, True),
     ]
+
+
+def test_no_goal_is_set_where_no_plan_keeps_the_limits():
+    where = {"workers": 15, "theta": 0.02, "feasible": False}
+    assert goals([Cell(GOAL_KEYS, planner="mixed", seconds=0.2, **where)]) == []
+
+
+@pytest.mark.slow
+def test_plans_exist_where_the_goals_are():
+    for keys in planner_speed.KEYS[:3]:
+        for theta in planner_speed.THETAS:
+            assert make_planner("mixed").plan(*instance(keys, 15, theta)).feasible(), (keys, theta)
 
 
 def test_the_instance_is_skewed_and_has_a_table():

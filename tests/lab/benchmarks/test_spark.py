@@ -2,19 +2,22 @@
 
 import json
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 from evenflow.model import InputError
+from evenflow.planning.controller import Replanning
 from evenflow_lab.benchmarks.outcome import as_json
 from evenflow_lab.benchmarks.spark.catalogue import MEASUREMENTS, chosen
 from evenflow_lab.benchmarks.spark.empty_batch import EmptyBatch
 from evenflow_lab.benchmarks.spark.figure13_14 import SCHEMES, Figure13And14
-from evenflow_lab.benchmarks.spark.fluctuation import CONTESTANTS, Fluctuation
+from evenflow_lab.benchmarks.spark.fluctuation import CONTESTANTS, Fluctuation, rows_that_bind
 from evenflow_lab.benchmarks.spark.grouped import Grouped
 from evenflow_lab.benchmarks.spark.join import Join
 from evenflow_lab.benchmarks.spark.overhead import Overhead
 from evenflow_lab.benchmarks.spark.per_key import PerKeyWork
+from evenflow_lab.benchmarks.spark.saturation import latency_figures
 from evenflow_lab.benchmarks.spark.scale_out import ScaleOut
 from evenflow_lab.benchmarks.spark.state_size import StateSize
 from evenflow_lab.benchmarks.spark.tolerance import Tolerance
@@ -33,6 +36,7 @@ TINY = [
     (EmptyBatch(workers=2, batches=1, rounds=1), 7, 0),
     (
         Fluctuation(
+            fluctuations=(1.0,),
             workers=2,
             messages=20,
             sources=1,
@@ -44,13 +48,17 @@ TINY = [
         3,
         2,
     ),
-    (ScaleOut(workers=2, messages=20, sources=2, before=1, after=1, stream=snapshots), 6, 0),
+    (
+        ScaleOut(keys=500, workers=2, messages=20, sources=2, before=1, after=1, stream=snapshots),
+        6,
+        0,
+    ),
     (
         Tolerance(
             thetas=(0.1,),
             workers=2,
             words=20,
-            trades=60,
+            trades=30,
             batches=1,
             interval=1,
             sources=1,
@@ -85,6 +93,30 @@ def test_every_measurement_runs_and_tells_figures_and_goals(
         assert goal["held"] == (
             goal["measured"] >= bound if "at_least" in goal else goal["measured"] <= bound
         )
+
+
+def test_a_latency_is_the_average_over_messages_not_over_workers_and_batches():
+    few, many = np.array([1.0]), np.full(9, 2.0)
+    figures = latency_figures([few, many])
+    assert figures["latency ms, mean"] == 1900
+    assert figures["p50"] == 2000
+
+
+def test_the_smallest_theta_binds_in_the_usual_and_the_full_size():
+    """An overload of θmax on so many rows is what the controller takes for more than chance."""
+    for size in (Tolerance(), Tolerance.full()):
+        for rows in (size.words, size.trades):
+            assert rows >= rows_that_bind(min(size.thetas)) == 40_000
+    policy, rows = Replanning(theta=0.02), rows_that_bind(0.02)
+    assert policy.certainty * rows**0.5 <= policy.theta * rows
+    assert policy.certainty * (rows - 1) ** 0.5 > policy.theta * (rows - 1)
+    assert ScaleOut().messages >= rows_that_bind(ScaleOut().theta)
+    assert Fluctuation().messages >= rows_that_bind(Fluctuation().theta)
+
+
+def test_figure_13_has_several_f_and_the_brute_force():
+    assert len(Fluctuation().fluctuations) >= 3
+    assert "mixed-bf" in Fluctuation().contestants
 
 
 def test_all_measurements_are_tried_here():

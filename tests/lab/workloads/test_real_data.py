@@ -162,6 +162,21 @@ def split(text):
     return re.findall("[a-z0-9]+", re.sub("['’]", "", text).lower())
 
 
+def test_more_words_than_there_are_are_drawn_from_the_place_they_are_asked_for(
+    tmp_path, monkeypatch
+):
+    path = tmp_path / "text.txt"
+    path.write_text("a b c d " * 10 + "w x y z " * 10, encoding="utf-8")
+    monkeypatch.setattr(words, "_DATA", Here(path))
+    assert [one.to_pylist() for one in words.jumps(2, 3)] == [["a", "b", "c"], ["w", "x", "y"]]
+    first, second = (one.to_pylist() for one in words.jumps(2, 4000))
+    assert len(first) == len(second) == 4000
+    assert set(first) == set("abcd")
+    assert set(second) == set("wxyz")
+    assert 800 < first.count("a") < 1200
+    assert [one.to_pylist() for one in words.jumps(2, 4000)] == [first, second]
+
+
 def test_split_words_agrees_with_its_twin():
     assert split(SPEECH)[:4] == ["fellow", "citizens", "dont", "dont"]
     for text in (SPEECH, "", "a", "--", " a b", "a b ", "9"):

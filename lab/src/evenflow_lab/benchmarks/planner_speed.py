@@ -23,7 +23,9 @@ KEYS = (10_000, 100_000, 1_000_000, 10_000_000)
 WORKERS = (15, 40)
 THETAS = (0.02, 0.08, 0.3)
 PATIENCE, LITERAL_PATIENCE = 20.0, 100.0  # seconds
-GOAL_KEYS, GOAL_WORKERS, GOAL_THETA = 1_000_000, 40, 0.02
+# With 40 workers the top key alone is above most bounds, and no plan keeps them: what is timed there is
+# how long it takes to find that out.
+GOAL_KEYS, GOAL_WORKERS, GOAL_THETA = 1_000_000, 15, 0.02
 
 #: planner → its pseudo-code
 LITERAL: dict[str, Callable[[literal.Keys, Constraints], Any]] = {
@@ -218,9 +220,12 @@ def _best_of(
 
 
 def goals(cells: list[Cell]) -> list[Goal]:
-    """The goals that were measured: Mixed at 10⁶ and 10⁷ keys, N = 40, θ = 0.02."""
+    """The goals that were measured: Mixed at 10⁶ and 10⁷ keys, N = 15, θ = 0.02, where it has found a
+    plan that keeps all limits."""
     at = {
-        (c.keys, c.planner): c for c in cells if (c.workers, c.theta) == (GOAL_WORKERS, GOAL_THETA)
+        (c.keys, c.planner): c
+        for c in cells
+        if (c.workers, c.theta) == (GOAL_WORKERS, GOAL_THETA) and c.feasible
     }
     found = []
     mixed = at.get((GOAL_KEYS, "mixed"))

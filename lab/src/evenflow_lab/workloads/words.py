@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from string import ascii_letters, digits
 from typing import Any, ClassVar
 
 import numpy as np
 
-from evenflow.model import InputError
 from evenflow.model.validation import check_whole
 from evenflow.simulator.workloads.protocol import U64
 from evenflow_lab.workloads.packaged import PackagedData
@@ -79,11 +79,19 @@ class Words:
 
 def jumps(n: int, size: int) -> list[Any]:
     """`size` words from each of n places, evenly spaced from the first address on: language changes as
-    much as over all the years, in fewer words. As an Arrow array of strings each."""
+    much as over all the years, in fewer words. As an Arrow array of strings each.
+
+    Where there are fewer words up to the next place, so many are drawn from those at random (seeded):
+    frequencies are those of the text.
+    """
     every = split_words(_DATA.path().read_bytes())
-    if n * size > len(every):
-        raise InputError(f"{n} times {size} words were asked for, and there are {len(every)}")
-    return [every.slice(len(every) * i // n, size) for i in range(n)]
+    places = [len(every) * i // n for i in range(n + 1)]
+    found = []
+    for number, (begin, end) in enumerate(pairwise(places)):
+        stretch = every.slice(begin, end - begin)
+        drawn = np.random.default_rng(number).integers(0, len(stretch), size)
+        found.append(stretch.slice(0, size) if size <= len(stretch) else stretch.take(drawn))
+    return found
 
 
 def split_words(text: bytes) -> Any:

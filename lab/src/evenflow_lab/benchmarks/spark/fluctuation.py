@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from math import ceil
 from statistics import mean
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -16,8 +17,9 @@ import pyarrow as pa
 from evenflow.grouping import make
 from evenflow.kernels.fingerprints import fingerprint
 from evenflow.model import InputError
+from evenflow.planning.controller import Replanning
 from evenflow_lab.benchmarks.outcome import Goal, Outcome, Report
-from evenflow_lab.benchmarks.spark.saturation import Saturated, Sizes
+from evenflow_lab.benchmarks.spark.saturation import Saturated, Sizes, served
 from evenflow_lab.benchmarks.spark.timing import in_turn
 
 if TYPE_CHECKING:
@@ -34,6 +36,7 @@ CONTESTANTS = {
     "partial-key": ("partial-key", None),
     "mixed": ("table", "mixed"),
     "min-table": ("table", "min-table"),
+    "mixed-bf": ("table", "mixed-bf"),
     "readj": ("table", "readj"),
 }
 
@@ -47,7 +50,8 @@ class Fluctuation:
         fluctuations: f.
         theta: θmax.
         workers: tasks, all of which sleep at once.
-        messages: of one micro-batch, for each worker on average.
+        messages: of one micro-batch, for each worker on average: enough for θmax to decide.
+        service: seconds that a worker sleeps for every message.
         interval: micro-batches between two changes; a plan is made after every micro-batch.
         intervals: a turn, after one that does not count.
         contestants: which of `CONTESTANTS`.
@@ -57,10 +61,11 @@ class Fluctuation:
     name: ClassVar[str] = "fluctuation"
     cores: ClassVar[int | None] = 15
 
-    fluctuations: tuple[float, ...] = (1.0,)
+    fluctuations: tuple[float, ...] = (0.5, 1.0, 2.0)
     theta: float = 0.08
     workers: int = 15
-    messages: int = 2000
+    messages: int = 4000
+    service: float = 0.0005
     sources: int = 4
     interval: int = 6
     intervals: int = 3
@@ -69,7 +74,7 @@ class Fluctuation:
 
     @classmethod
     def quick(cls) -> Fluctuation:
-        return cls(messages=100, interval=3, intervals=1)
+        return cls(fluctuations=(1.0,), messages=100, interval=3, intervals=1)
 
     @classmethod
     def full(cls) -> Fluctuation:
@@ -89,6 +94,7 @@ class Fluctuation:
                     partial(balanced_by, scheme, planner, self.workers, self.theta),
                     keys,
                     Sizes(self.workers, self.sources, batches + 1),
+                    partial(served, self.service),
                 )
                 for name, (scheme, planner) in CONTESTANTS.items()
                 if name in self.contestants
@@ -103,9 +109,10 @@ class Fluctuation:
                 Goal(f"f = {f:g}: mixed ÷ key", mixed / rates["key"], 1.8, True),
             ]
         return Outcome(
-            f"Zipf keys (z = 0.85, 10,000 of them) on {self.workers} workers; a worker sleeps 1 ms for "
-            f"every message. Micro-batches of {self.messages * self.workers:,} messages; frequencies "
-            f"are swapped every {self.interval} micro-batches, {self.intervals} times in what counts. "
+            f"Zipf keys (z = 0.85, 10,000 of them) on {self.workers} workers; a worker sleeps "
+            f"{self.service * 1000:g} ms for every message. Micro-batches of "
+            f"{self.messages * self.workers:,} messages; frequencies are swapped every "
+            f"{self.interval} micro-batches, {self.intervals} times in what counts. "
             f"Throughput: messages over the time of all batches, Spark's own costs included, the "
             "batches in which a plan is behind the change, too. θmax = "
             f"{self.theta:g}; plans come from the batches before. Latency: from the beginning of the "
@@ -155,6 +162,20 @@ def homes(workers: int, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]
     scheme, out = make("key"), np.empty(len(numbers), np.int32)
     scheme.route(scheme.start(workers, 0), fingerprint(pa.array(numbers)), out)
     return out
+
+
+def rows_that_bind(theta: float) -> int:
+    """How many rows a worker must get before the controller takes an overload of θmax for more than
+    chance: with fewer, no θmax below that differs from another.
+
+    √n more or fewer of n rows are chance, and `certainty` times that is what it asks for; what it
+    remembers of the batches before only makes it surer.
+
+    Example:
+        >>> rows_that_bind(0.02)
+        40000
+    """
+    return ceil((Replanning().certainty / theta) ** 2)
 
 
 def planned(run: Saturated) -> dict[str, Any]:

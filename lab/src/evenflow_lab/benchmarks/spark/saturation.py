@@ -6,6 +6,7 @@ import json
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -37,9 +38,9 @@ class Sizes(NamedTuple):
     warm_batches: int = 1  #: micro-batches of a turn that do not count
 
 
-def served(keyed: Keyed, log: str) -> BalancedDataFrame:
-    """A millisecond for every message."""
-    return keyed.apply(Serving(0.001, log))
+def served(seconds: float, keyed: Keyed, log: str) -> BalancedDataFrame:
+    """So many seconds for every message."""
+    return keyed.apply(Serving(seconds, log))
 
 
 class Saturated:
@@ -51,7 +52,8 @@ class Saturated:
         balanced: gives a keyed stream its scheme.
         keys: of the messages; those of a turn's batch b have event times in minute b of the turn.
         sizes: how large a turn is.
-        work: what is done with the messages; it writes files of `Serving`'s kind into the log.
+        work: what is done with the messages, a millisecond for each if not given; it writes files of
+            `Serving`'s kind into the log.
     """
 
     def __init__(
@@ -61,10 +63,10 @@ class Saturated:
         balanced: Callable[[Keyed], Keyed],
         keys: Keys,
         sizes: Sizes,
-        work: Work = served,
+        work: Work | None = None,
     ) -> None:
         self._spark, self._folder, self._sizes = spark, folder, sizes
-        self._balanced, self._keys, self._work = balanced, keys, work
+        self._balanced, self._keys, self._work = balanced, keys, work or partial(served, 0.001)
         self._feed = Feed(f"{folder}/in", sizes.sources)
         self._log = Path(folder) / "log"
         self._log.mkdir()
@@ -114,17 +116,33 @@ class Saturated:
 
     def figures(self) -> dict[str, Any]:
         """The other figures of the scheme."""
-        every = np.concatenate(self._latencies) * 1000
-        p50, p95, p99 = np.percentile(every, [50, 95, 99])
         return {
-            "latency ms, average": round(max(float(one.mean()) for one in self._latencies) * 1000),
-            "p50": round(float(p50)),
-            "p95": round(float(p95)),
-            "p99": round(float(p99)),
+            **latency_figures(self._latencies),
             "batch seconds": round(median(self.seconds), 3),
             "fullest ÷ average": round(median(m["max_over_average"] for m in self.metrics), 2),
             "replication": round(median(m["replication"] for m in self.metrics), 2),
         }
+
+
+def latency_figures(latencies: Sequence[npt.NDArray[np.float64]]) -> dict[str, int]:
+    """The latency of the messages, in ms: each counts once, however many a worker had in a batch.
+
+    Parameters:
+        latencies: seconds, an array per worker and batch.
+
+    Example:
+        >>> few, many = np.array([1.0]), np.full(9, 2.0)
+        >>> latency_figures([few, many])["latency ms, mean"]
+        1900
+    """
+    every = np.concatenate(latencies) * 1000
+    p50, p95, p99 = np.percentile(every, [50, 95, 99])
+    return {
+        "latency ms, mean": round(float(every.mean())),
+        "p50": round(float(p50)),
+        "p95": round(float(p95)),
+        "p99": round(float(p99)),
+    }
 
 
 def _latencies(

@@ -36,8 +36,10 @@ class ScaleOut:
 
     Parameters:
         theta: θmax.
+        keys: so many that planning takes time; the paper's words are 180,000.
         workers: before.
         messages: of one micro-batch, for each worker on average.
+        service: seconds that a worker sleeps for every message.
         before, after: micro-batches with the old and with the new number of workers.
         stream: (f, workers, n) → the keys by rank in n intervals, and the ranks' probabilities.
     """
@@ -45,9 +47,11 @@ class ScaleOut:
     name: ClassVar[str] = "scale_out"
     cores: ClassVar[int | None] = 16
 
-    theta: float = 0.08
+    theta: float = 0.1
+    keys: int = 180_000
     workers: int = 15
-    messages: int = 1000
+    messages: int = 4000
+    service: float = 0.0005
     sources: int = 4
     before: int = 5
     after: int = 7
@@ -68,11 +72,12 @@ class ScaleOut:
             report(f"{name}: {self.before + self.after + 1} micro-batches")
             figures += self._run(spark, f"{folder}/{name}", name, scheme, planner)
         return Outcome(
-            f"Zipf keys (z = 0.85, 10,000 of them), 1 ms of service a message, micro-batches of "
-            f"{self.messages * self.workers:,} messages. After batch {self.before} the running query "
-            f"is given {self.workers + 1} workers instead of {self.workers}; θmax = {self.theta:g}. "
-            "One row per batch; the first batch of the query does not count. Moved: keys and bytes of "
-            "state that came to a new owner in that batch.",
+            f"Zipf keys (z = 0.85, {self.keys:,} of them), {self.service * 1000:g} ms of service a "
+            f"message, micro-batches of {self.messages * self.workers:,} messages. After batch "
+            f"{self.before} the running query is given {self.workers + 1} workers instead of "
+            f"{self.workers}; θmax = {self.theta:g}. One row per batch; the first batch of the query "
+            "does not count. Seconds: of the batch, with the planning after it. Moved: keys and bytes "
+            "of state that came to a new owner in that batch.",
             tuple(figures),
         )
 
@@ -94,7 +99,7 @@ class ScaleOut:
 
         keyed = ef.keyed(feed.stream(spark), "key").balance(scheme, partitions=self.workers)
         keyed = keyed if planner is None else keyed.replan(planner, self.theta)
-        query = processed(keyed.apply(Serving(0.001, str(log))), checkpoint, on_batch=scaled)
+        query = processed(keyed.apply(Serving(self.service, str(log))), checkpoint, on_batch=scaled)
         seconds = seconds_of(finished(query.spark_query))
         batches = zip(seconds[1:], query.metrics()[1:], strict=True)
         return [
@@ -102,6 +107,7 @@ class ScaleOut:
                 "scheme": name,
                 "batch": metrics["batch"],
                 "workers": len(metrics["partitions"]),
+                "seconds": round(taken, 3),
                 "messages a second": round(metrics["rows"] / taken),
                 "fullest ÷ average": round(metrics["max_over_average"], 2),
                 "keys moved": metrics["migrated_keys"],
@@ -113,7 +119,7 @@ class ScaleOut:
     def _keys(self, batch: int) -> npt.NDArray[np.int64]:
         if self.stream is None:
             raise InputError("the measurement scale_out needs a stream; use `evenflow bench spark`")
-        (keys,), probabilities = self.stream(0.0, self.workers, 1)
+        (keys,), probabilities = self.stream(0.0, self.workers, 1, keys=self.keys)
         shares = np.cumsum(probabilities)
         random = np.random.default_rng(batch).random(self.messages * self.workers)
         return keys[np.searchsorted(shares / shares[-1], random, "right")]

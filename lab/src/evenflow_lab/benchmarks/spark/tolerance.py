@@ -13,7 +13,13 @@ import numpy.typing as npt
 
 from evenflow.model import InputError
 from evenflow_lab.benchmarks.outcome import Outcome, Report
-from evenflow_lab.benchmarks.spark.fluctuation import Stream, balanced_by, homes, planned
+from evenflow_lab.benchmarks.spark.fluctuation import (
+    Stream,
+    balanced_by,
+    homes,
+    planned,
+    rows_that_bind,
+)
 from evenflow_lab.benchmarks.spark.saturation import Keys, Saturated, Sizes, Work, served
 from evenflow_lab.benchmarks.spark.serving import ServingPairs
 
@@ -45,11 +51,12 @@ class Tolerance:
     Parameters:
         thetas: θmax.
         workers: tasks, all of which sleep at once.
-        words: of one micro-batch, for each worker on average.
-        trades: of one micro-batch.
+        words, trades: of one micro-batch, for each worker on average; with fewer than
+            `rows_that_bind`, the smallest θmax is no other than the larger ones.
         batches: micro-batches that count, after three that do not.
         interval: micro-batches between two changes of the stocks' frequencies (f = 1).
-        pair_seconds: of service, a pair of trades.
+        word_seconds, pair_seconds: of service, per word and per pair of trades.
+        within: how far apart in time two trades of a pair may be, where a micro-batch is a minute.
         text: where the words come from.
         stream: (f, workers, n, homes, exponent, keys) → the stocks by rank in n intervals, and the
             ranks' probabilities.
@@ -60,18 +67,20 @@ class Tolerance:
 
     thetas: tuple[float, ...] = (0.02, 0.15, 0.3)
     workers: int = 10
-    words: int = 1000
-    trades: int = 2500
+    words: int = rows_that_bind(0.02)
+    trades: int = rows_that_bind(0.02)
     batches: int = 12
     interval: int = 4
     sources: int = 4
-    pair_seconds: float = 0.0005
+    word_seconds: float = 0.00005
+    pair_seconds: float = 0.00001
+    within: str = "500 milliseconds"
     text: Text | None = None
     stream: Stream | None = None
 
     @classmethod
     def quick(cls) -> Tolerance:
-        return cls(thetas=(0.02,), words=100, trades=500, batches=3, interval=1)
+        return cls(thetas=(0.02,), words=100, trades=50, batches=3, interval=1)
 
     @classmethod
     def full(cls) -> Tolerance:
@@ -87,9 +96,10 @@ class Tolerance:
         return Outcome(
             f"words: those of the addresses on the State of the Union, from 1790 to 2021 in "
             f"{self.batches + WARM} jumps, counted; micro-batches of {self.words * self.workers:,}, "
-            f"1 ms of service a word. trades: {STOCKS:,} stocks, Zipf with z = {STOCKS_ZIPF:g}, "
-            f"frequencies swapped every {self.interval} micro-batches (f = 1); each trade meets those "
-            f"of its stock within two micro-batches of {self.trades:,} (an interval self-join), "
+            f"{self.word_seconds * 1000:g} ms of service a word. trades: {STOCKS:,} stocks, Zipf with "
+            f"z = {STOCKS_ZIPF:g}, frequencies swapped every {self.interval} micro-batches (f = 1); "
+            f"each trade meets those of its stock within {self.within} (an interval self-join), "
+            f"micro-batches of a minute and {self.trades * self.workers:,} trades, "
             f"{self.pair_seconds * 1000:g} ms of service a pair; the stream stands in for a stock "
             "exchange's, which is not available. "
             f"{self.workers} workers; throughput: messages over the time of {self.batches} "
@@ -137,7 +147,8 @@ class Tolerance:
         if self.text is None:
             raise InputError("the measurement tolerance needs a text; use `evenflow bench spark`")
         words = self.text(self.batches + WARM, self.words * self.workers)
-        return _Load("words", lambda turn, batch: words[batch], served, ("key", "partial-key"))
+        work = partial(served, self.word_seconds)
+        return _Load("words", lambda turn, batch: words[batch], work, ("key", "partial-key"))
 
     def _trades(self) -> _Load:
         if self.stream is None:
@@ -154,14 +165,14 @@ class Tolerance:
         shares = np.cumsum(probabilities)
 
         def keys(turn: int, batch: int) -> npt.NDArray[np.int64]:
-            random = np.random.default_rng([turn, batch]).random(self.trades)
+            random = np.random.default_rng([turn, batch]).random(self.trades * self.workers)
             ranks = np.searchsorted(shares / shares[-1], random, "right")
             return owners[batch // self.interval][ranks]
 
-        return _Load("trades", keys, partial(_self_join, self.pair_seconds), ("key",))
+        return _Load("trades", keys, partial(_self_join, self.pair_seconds, self.within), ("key",))
 
 
-def _self_join(seconds: float, keyed: Keyed, log: str) -> BalancedDataFrame:
+def _self_join(seconds: float, within: str, keyed: Keyed, log: str) -> BalancedDataFrame:
     return keyed.withWatermark("at", "1 minute").intervalJoin(
-        time="at", within="2 minutes", where=ServingPairs(seconds, log)
+        time="at", within=within, where=ServingPairs(seconds, log)
     )
