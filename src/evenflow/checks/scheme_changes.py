@@ -118,7 +118,7 @@ def signals_keep_to_live_workers(scheme: GroupingScheme, streams: Sequence[Strea
         roster, state, sent = GAPPED, scheme.start(GAPPED, SEED), 0
         for time, keys in enumerate(np.array_split(stream.keys, 24)):
             who = rng.permutation(GAPPED.ids)[: rng.integers(0, len(GAPPED) + 1)]
-            signals = {int(w): Signal(int(rng.choice([1, -1]))) for w in who}
+            signals = {int(w): Signal(int(rng.choice([1, 0, -1]))) for w in who}
             scheme.observe(state, Feedback(time=float(sent), signals=signals))
             sent += len(keys)
             if time == 12:

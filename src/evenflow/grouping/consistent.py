@@ -225,6 +225,12 @@ def _with_roster(placement: Placement, roster: Workers, since: I64, moves: int =
         live=np.array(roster.ids, np.int32),
         weights=shares_of(roster),
         since=since,
-        workers=Reports(*np.zeros((4, n), np.int64), np.full(n, -np.inf)),
+        workers=Reports(
+            latest=np.zeros(n, np.int64),
+            waiting=np.zeros(n, np.int64),
+            queued=np.zeros(n, np.int64),
+            overloaded=np.zeros(n, np.int64),
+            moved_at=np.full(n, -np.inf),
+        ),
         numbers=np.array([moves, 0], np.int64),
     )

@@ -118,7 +118,8 @@ def new_state(
     without, all workers are equally likely.
     """
     hints = np.zeros(_HINTS, np.uint64), np.full((_HINTS, 3), -1, np.int64)  # they fit no key
-    return State(*capacities(ids, word, shares, sent), *hints, *circle)
+    places, owners, guide = circle
+    return State(*capacities(ids, word, shares, sent), *hints, places, owners, guide)
 
 
 @inlined

@@ -75,7 +75,8 @@ class Cashtags:
         ranks = self.published.keys - _WEEKS + 1
         law = with_top_share(self.published.p1 * _DAYS / _DAYS_OF_A_WEEK, ranks)
         weights = power_law_weights(law.exponent, 0.0, ranks)
-        return weights / weights.sum()
+        probabilities: F64 = weights / weights.sum()
+        return probabilities
 
     def keys_of_week(self, week: int) -> U64:
         """The ranking of a week.

@@ -223,11 +223,9 @@ def cg_adapts(rows: Rows) -> Verdict:
         "by then within a factor of two of what it was before the first change",
         "{2, 10} asks for some 200 moves to each of two machines, one a slot: more than three hours at "
         "best. With hourly arrivals the change comes in the busy hours, when an even cluster would run "
-        "at 0.95: after two hours the strong machines are above 0.75 with three quarters of their "
-        "share, nobody is idle any more and nothing moves until the evening, while the weak machines "
-        "are overloaded and their queues grow. Under constant arrivals the strong ones stop asking at "
-        "0.75 too; as they have 71 % of all capacity, the weak are left with 0.93 of theirs on "
-        "average, busy, with nobody idle to give to.",
+        "at 0.95: the strong machines are probed until they are above 0.85, before they have their "
+        "share. Then all are overloaded, nobody is left to be probed, and nothing moves until the "
+        "evening, while the weak machines stay at twice their capacity.",
     )
 
 

@@ -106,11 +106,7 @@ def cg_imbalance_zero(rows: Rows) -> Verdict:
         ),
         f"Mean over the stream: {day(found, UTILISATION)}",
         "KG above 1 (ten times the band between idle and busy), CG within the band, 0.1",
-        "Within a slot of a minute the loads of workers differ by chance, and a day's rhythm drives "
-        "all workers through both thresholds: in the quiet hours all ask for more, and those signals "
-        "stay in the queue (first come, first served, nobody withdraws one) until the first worker is "
-        "busy in the morning; then a virtual worker moves between two equal machines and stays there, "
-        "since in the busy hours nobody is idle.",
+        "Within a slot of a minute the loads of workers differ by chance.",
     )
 
 

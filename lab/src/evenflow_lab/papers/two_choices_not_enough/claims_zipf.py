@@ -264,13 +264,13 @@ def single_threshold_suffices(rows: Rows) -> Verdict:
     )
 
 
-# s·ε is what §V-B expects of D-C in the worst case, and W-C's memory is what D-C is meant to stay below.
+# s·ε is what §V-B expects of D-C in the worst case; W-C's memory is what D-C is meant to stay below.
 @claim(
     "distinct-workers-within-s-epsilon",
     "§IV-A",
     figures=["distinct"],
-    says="(Ours) With d different workers for a hot key, instead of d hash functions, D-C is within s·ε in "
-    "every run, and needs less memory than W-C.",
+    says="(Ours) With d different workers for a hot key, instead of d hash functions, D-C is within "
+    "s·ε in every run, and needs less memory than W-C.",
 )
 def distinct_workers_within_s_epsilon(rows: Rows) -> Verdict:
     fig, parts = rows["distinct"], []
@@ -285,7 +285,7 @@ def distinct_workers_within_s_epsilon(rows: Rows) -> Verdict:
     own = read.where(fig, grouping=DISTINCT)
     return terms.judged(
         all(row["imbalance"] <= terms.S_EPSILON for row in own) and max(of_all) < 1,
-        f"{'; '.join(parts)}. Different workers cost {min(more):.1f} to {max(more):.1f} % more replicas than "
-        f"hash functions, and {min(of_all):.2f} to {max(of_all):.2f} of W-C's (held if within s·ε in all "
-        "runs, with fewer replicas than W-C in each).",
+        f"{'; '.join(parts)}. Different workers cost {min(more):.1f} to {max(more):.1f} % more "
+        f"replicas than hash functions, and {min(of_all):.2f} to {max(of_all):.2f} of W-C's (held if "
+        "within s·ε in all runs, with fewer replicas than W-C in each).",
     )
