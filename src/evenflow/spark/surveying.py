@@ -12,7 +12,7 @@ from evenflow.engine.routing import fingerprints_of
 from evenflow.engine.survey import SURVEYED, Survey, hot_keys, plan_for
 from evenflow.model import KeyCounts, Plan
 from evenflow.spark.columns import spark_schema
-from evenflow.spark.execution import InPartition, neutral_columns
+from evenflow.spark.execution import neutral_columns, source_task
 from evenflow.spark.names import neutral
 
 if TYPE_CHECKING:
@@ -38,7 +38,8 @@ def surveyed_keys(df: DataFrame, job: Job) -> KeyCounts:
 
 def _surveyed(df: DataFrame, job: Job) -> pa.Table:
     keys = neutral_columns(df, job.key)
-    return keys.mapInArrow(InPartition(Survey(job.key), job.key), spark_schema(SURVEYED)).toArrow()
+    task = source_task(Survey(job.key), keys, job.key, job.key)
+    return keys.mapInArrow(task, spark_schema(SURVEYED)).toArrow()
 
 
 def counted_keys(df: DataFrame, job: Job) -> tuple[KeyCounts, pa.Table | None]:
