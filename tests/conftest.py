@@ -37,6 +37,14 @@ spark = local_session({url!r}, **{settings!r})
 SETTINGS = {"spark.sql.session.timeZone": "UTC", "spark.sql.shuffle.partitions": 4}
 
 
+@pytest.fixture(scope="session", autouse=True)
+def compiled_code():
+    """Compiled code stays where it is, also under tests that name another cache."""
+    from evenflow.kernels.jit import cache_directory
+
+    cache_directory()
+
+
 @pytest.fixture(scope="session")
 def spark():
     """The local Spark session of all tests of a process, with two threads."""

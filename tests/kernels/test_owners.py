@@ -2,6 +2,7 @@
 under different seeds are independent."""
 
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -148,16 +149,16 @@ def test_owners_under_different_seeds_are_independent(n, other):
     assert excess(np.bincount(pairs, minlength=n * n), len(KEYS) / n**2) < 4
 
 
-def test_compiled_code_is_discarded_when_the_hash_changes(tmp_path, monkeypatch):
+def test_compiled_code_is_discarded_when_the_hash_changes(tmp_path):
     """`hash_word` is compiled into kernels of other files, and is not in one that imports numba."""
-    before = jit._sources_digest()
-    for path in jit._PACKAGE.rglob("*.py"):
+    before, changed = tmp_path / "before", tmp_path / "changed"
+    package = Path(jit.__file__).parents[1]
+    for path in package.rglob("*.py"):
         if b"kernels.jit" in path.read_bytes():
-            copy = tmp_path / path.relative_to(jit._PACKAGE)
-            copy.parent.mkdir(parents=True, exist_ok=True)
-            copy.write_bytes(path.read_bytes())
-    monkeypatch.setattr(jit, "_PACKAGE", tmp_path)
-    assert jit._sources_digest() == before
-    source = tmp_path / "model" / "owners.py"
+            for copy in (before / path.relative_to(package), changed / path.relative_to(package)):
+                copy.parent.mkdir(parents=True, exist_ok=True)
+                copy.write_bytes(path.read_bytes())
+    assert jit.sources_digest(before) == jit.sources_digest()
+    source = changed / "model" / "owners.py"
     source.write_text(source.read_text().replace("<< _31", "<< _33"))
-    assert jit._sources_digest() != before
+    assert jit.sources_digest(changed) != jit.sources_digest()

@@ -85,6 +85,9 @@ class KeyedStates(Work):
     def columns(self) -> Sequence[str] | None:
         return self.operator.columns()
 
+    def fingerprinted(self) -> Sequence[str]:
+        return self.operator.fingerprinted()
+
     def state_schema(self, rows: pa.Schema) -> pa.Schema:
         return self.operator.state_schema(rows)
 

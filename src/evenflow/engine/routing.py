@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+import pickle
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
@@ -12,6 +15,7 @@ from evenflow.engine.key_parts import spread
 from evenflow.engine.layout import FINGERPRINT, PARTITION
 from evenflow.grouping.protocol import GroupingScheme
 from evenflow.grouping.table import TableRouting
+from evenflow.kernels.compiled_code import CompiledCode, code_of
 from evenflow.model import Feedback, KeyCounts, Plan, RoutingTable
 from evenflow.model.split_keys import SplitKeys
 
@@ -87,6 +91,51 @@ class Route:
         router = Router(self, source)
         for batch in batches:
             yield router.routed(batch)
+
+
+SourceTask = Callable[[int, Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+
+def code_for(task: SourceTask, keys: pa.Schema) -> CompiledCode:
+    """The compiled code that a source task runs, for executors without a cache of it.
+
+    Guarantee: with it, the task compiles nothing on an executor with the versions of this process and
+    a processor that can do what this one can. It is made once per process for a scheme and key types.
+
+    Parameters:
+        keys: the key columns, as the task will find them.
+    """
+    if isinstance(task, Route):
+        # Neither what is routed where nor the batch changes the code, but whether there is a table.
+        # Keys may become hot later, which schemes are then told.
+        table = RoutingTable({1: 0} if task.entries else {})
+        hot = KeyCounts({1: 1}, 2)
+        task = replace(task, hot=hot, batch=0, table=table, split=SplitKeys(), side=None)
+    try:
+        pickled = pickle.dumps((task, keys))
+    except (AttributeError, TypeError, pickle.PicklingError):
+        return _code_of_task(
+            task, keys
+        )  # a scheme from within a function: Spark pickles those, too
+    return _code_for(pickled)
+
+
+@lru_cache(maxsize=64)
+def _code_for(pickled: bytes) -> CompiledCode:
+    return _code_of_task(*pickle.loads(pickled))
+
+
+def _code_of_task(task: SourceTask, keys: pa.Schema) -> CompiledCode:
+    row = pa.record_batch([pa.nulls(1, field.type) for field in keys], names=keys.names)
+    return code_of(lambda: deque(task(0, iter([row])), maxlen=0))
+
+
+@lru_cache(maxsize=64)
+def code_for_values(types: tuple[pa.DataType, ...]) -> CompiledCode:
+    """The compiled code that takes fingerprints of values of these types."""
+    from evenflow.kernels.fingerprints import fingerprint
+
+    return code_of(lambda: [fingerprint(pa.nulls(1, type_)) for type_ in types])
 
 
 class Router:

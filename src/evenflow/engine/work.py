@@ -138,6 +138,10 @@ class Work(ABC):
     def columns(self) -> Sequence[str] | None:
         """The input columns that it reads besides the key; None for all."""
 
+    def fingerprinted(self) -> Sequence[str]:
+        """The input columns of whose values its tasks take fingerprints, which is compiled code."""
+        return ()
+
     def key_types(self) -> list[pa.DataType]:
         """The types of the key columns that it stores after the user's own."""
         return []

@@ -27,6 +27,8 @@ class Aggregate:
     state_columns: ClassVar[tuple[str, ...]]  # the names of its state columns, for every input
     #: Whether its state stays right when the numbers that it reads become wider, as int to bigint.
     any_width: ClassVar[bool] = True
+    #: Whether it takes fingerprints of its columns' values, which is compiled code.
+    fingerprints: ClassVar[bool] = False
 
     def columns(self) -> tuple[str, ...]:
         """The input columns it reads."""

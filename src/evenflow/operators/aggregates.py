@@ -82,6 +82,10 @@ class Aggregates(Operator):
         """The columns that the aggregates read."""
         return list(dict.fromkeys(column for _, a in self for column in a.columns()))
 
+    def fingerprinted(self) -> list[str]:
+        """The columns of whose values fingerprints are taken."""
+        return [column for _, a in self if a.fingerprints for column in a.columns()]
+
     def state_schema(self, rows: pa.Schema) -> pa.Schema:
         """The state columns of all aggregates, prefixed with the aggregate's name."""
         fields = [

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from evenflow.kernels.fingerprints import fingerprint
 from evenflow.model import InputError
 from evenflow.operators.aggregate import ColumnAggregate
 from evenflow.operators.groups import I64, Groups
@@ -53,6 +54,7 @@ class ApproxCountDistinct(ColumnAggregate):
     name: ClassVar[str] = "approx_count_distinct"
     state_columns: ClassVar[tuple[str, ...]] = ("registers",)
     any_width: ClassVar[bool] = False  # an int and a bigint have other hashes, as in Spark
+    fingerprints: ClassVar[bool] = True
 
     rsd: float = 0.05
 
@@ -81,9 +83,6 @@ class ApproxCountDistinct(ColumnAggregate):
 
     def partial(self, table: pa.Table, groups: Groups) -> pa.Table:
         """The registers of the rows of each key."""
-        # Here, because it brings numba along, which other aggregates do not need.
-        from evenflow.kernels.fingerprints import fingerprint
-
         self.state_schema(table.schema)
         values, groups = self.values(table, groups)
         hashes, bits = fingerprint(values), self._bits

@@ -75,6 +75,10 @@ class Operator:
         """The input columns it reads, besides the key; None for all."""
         return None
 
+    def fingerprinted(self) -> Sequence[str]:
+        """Those of whose values it takes fingerprints (`kernels/fingerprints.py`)."""
+        return ()
+
     def state_schema(self, rows: pa.Schema) -> pa.Schema:
         """The columns of the state of a key, given the schema of the rows."""
         raise NotImplementedError

@@ -7,17 +7,18 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from evenflow.engine.layout import FINGERPRINT, PARTITION, REPORT
 from evenflow.engine.program import Stages
-from evenflow.engine.routing import Route
+from evenflow.engine.routing import Route, SourceTask, code_for, code_for_values
+from evenflow.kernels.compiled_code import CompiledCode, install
 from evenflow.model import EvenflowError, InputError
-from evenflow.spark.columns import quoted, spark_schema
+from evenflow.spark.columns import arrow_types, quoted, spark_schema
 from evenflow.spark.names import neutral, with_neutral_names
 from evenflow.spark.native_routing import can_route, routed_by_owner, shuffled_by_owner
 
@@ -33,8 +34,6 @@ TRIES = 4  #: of a batch that Spark wants to be run again; as many as it gives a
 
 _GAVE_UP = re.compile(r"cannot rollback|rollback failed|rolling back", re.IGNORECASE)
 
-Task = Callable[[int, Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
-
 
 @dataclass(frozen=True)
 class InPartition:
@@ -43,14 +42,17 @@ class InPartition:
     Parameters:
         task: of the engine.
         names: what the last columns are called, which Spark knows under neutral names.
+        code: compiled, of what the task runs: an executor need not compile it.
     """
 
-    task: Task
+    task: SourceTask
     names: tuple[str, ...] = ()
+    code: CompiledCode = field(default_factory=CompiledCode)
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from pyspark import TaskContext
 
+        install(self.code)
         context = TaskContext.get()
         partition = 0 if context is None else int(context.partitionId())
         try:
@@ -63,6 +65,24 @@ class InPartition:
     def _named(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         ours = batch.num_columns - len(self.names)
         return batch.rename_columns([*batch.schema.names[:ours], *self.names])
+
+
+def source_task(
+    task: SourceTask, rows: DataFrame, names: tuple[str, ...], key: Sequence[str]
+) -> InPartition:
+    """A task that looks at the keys of rows, with its compiled code.
+
+    Parameters:
+        rows: with neutral names.
+        names: the user's names.
+        key: the key columns.
+    """
+    from pyspark.sql.types import StructType
+
+    keys = StructType([rows.schema[neutral(names.index(name))] for name in key])
+    columns = arrow_types(keys)
+    keyed = pa.schema([columns.field(i).with_name(name) for i, name in enumerate(key)])
+    return InPartition(task, names, code_for(task, keyed))
 
 
 @dataclass(frozen=True)
@@ -84,7 +104,7 @@ class Idle:
         task: of the engine.
     """
 
-    task: Task
+    task: SourceTask
 
     def __call__(
         self, partition: int, batches: Iterator[pa.RecordBatch]
@@ -165,14 +185,15 @@ def frame_of(
     routed = shuffled(rows, names, stages.route, fingerprints, loads)
     if stages.batch is None and stages.split is None:
         routed = sorted_rows(routed, names, job.key if job.work.sorted_by_key else (), order)
+    code = code_for_values(tuple(job.rows.field(name).type for name in job.work.fingerprinted()))
     if stages.split is not None:
         parts = job.parts_schema()
-        split = InPartition(stages.split, names)
+        split = InPartition(stages.split, names, code)
         names = tuple(parts.names[_OWN_OF_PARTS:])
         schema = spark_schema(with_neutral_names(parts, _OWN_OF_PARTS))
         routed = routed.mapInArrow(split, schema)
         routed = routed.repartitionById(stages.plan.partitions, PARTITION)
-    own = InPartition(stages.own, names)
+    own = InPartition(stages.own, names, code)
     if stages.batch is not None:
         return routed.mapInArrow(own, f"{REPORT} string")
     output = job.output_schema()
@@ -231,7 +252,8 @@ def shuffled(
     if native:
         routed = routed_by_owner(*owners, route.entries)
     else:
-        routed = rows.mapInArrow(InPartition(route, names), _routed_schema(rows))
+        task = source_task(route, rows, names, route.key)
+        routed = rows.mapInArrow(task, _routed_schema(rows))
     if loads is not None:
         routed = routed.observe(loads, *_row_counts(route.partitions))
     if not fingerprints:

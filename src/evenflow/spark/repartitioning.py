@@ -13,7 +13,7 @@ from evenflow.model import InputError
 from evenflow.model.owners import Owners
 from evenflow.model.validation import check_partitions
 from evenflow.spark.columns import arrow_schema, quoted
-from evenflow.spark.execution import InPartition, neutral_columns, shuffled
+from evenflow.spark.execution import neutral_columns, shuffled, source_task
 from evenflow.spark.jobs import batch_plan, build_job, default_partitions
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def repartitioned(keyed: Keyed, partitions: int | None, split: bool) -> DataFram
         plan = first_plan(job)
         survey, _ = surveyed_keys(df, job)
         places = spread_keys(survey.hot, job.partitions)
-        task = InPartition(Spread(job.key, Owners.of(plan), places), names)
+        task = source_task(Spread(job.key, Owners.of(plan), places), rows, names, job.key)
         schema = StructType([StructField(PARTITION, IntegerType()), *rows.schema.fields])
         placed = rows.mapInArrow(task, schema)
         placed = placed.repartitionById(job.partitions, PARTITION).drop(PARTITION)

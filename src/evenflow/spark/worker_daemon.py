@@ -12,6 +12,8 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
+from evenflow.kernels.compiled_code import when_ready
+
 #: What a task of the engine imports first, which takes longer than many a task.
 PRELOADED = (
     "numpy",
@@ -24,7 +26,8 @@ PRELOADED = (
     "evenflow.engine.work",
 )
 
-#: Schemes whose compiled code is loaded as well: a quarter of a second for each process otherwise.
+#: Schemes whose compiled code is loaded as well, where this machine has it: a quarter of a second for
+#: each process otherwise.
 ROUTED = ("d-choices", "w-choices")
 
 
@@ -42,7 +45,7 @@ def preload() -> None:
     os.environ.setdefault("JE_ARROW_MALLOC_CONF", "background_thread:false")
     for module in PRELOADED:
         import_module(module)
-    _load_kernels()
+    when_ready(_load_kernels)
     if len(list(Path("/proc/self/task").iterdir())) > 1:
         os.execv(sys.executable, [sys.executable, "-m", "pyspark.daemon", *sys.argv[1:]])
     # Spark's daemon collects garbage after every task, for 60 ms with all of this in memory, which is

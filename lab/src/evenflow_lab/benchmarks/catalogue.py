@@ -58,6 +58,9 @@ BENCHMARKS = {
     "spark": Benchmark(
         "spark.benchmark", "The engine beside Spark alone; fixed costs; throughput."
     ),
+    "cold-start": Benchmark(
+        "cold_start", "The first output of a new executor, with an empty disk and with a warm one."
+    ),
     "storage": Benchmark(
         "storage", "A batch on an object store: requests, and time at 20 ms each."
     ),
