@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from evenflow.dashboard.batch_summary import BatchSummary
 from evenflow.dashboard.series import MOST_EVENTS, columns_of, events_of, select
-from evenflow.dashboard.source_lag import topic_offsets
+from evenflow.state.source import topic_offsets
 
 NUMBERS = st.floats(1, 1e6, allow_nan=False)
 

@@ -139,7 +139,7 @@ class Loop:
         if last is None or not Watermarks.after(last.event_time).waiting:
             return False
         with counting() as requests:
-            self._run(no_rows, last, Source(**last.source), last.closings + 1, requests)
+            self._run(no_rows, last, Source.from_json(last.source), last.closings + 1, requests)
         return True
 
     def _run(

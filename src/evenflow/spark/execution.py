@@ -18,6 +18,7 @@ from evenflow.engine.program import Stages
 from evenflow.engine.routing import Route
 from evenflow.model import EvenflowError, InputError
 from evenflow.spark.columns import quoted, spark_schema
+from evenflow.spark.displays import described
 from evenflow.spark.names import neutral, with_neutral_names
 from evenflow.spark.native_routing import can_route, routed_by_owner, shuffled_by_owner
 
@@ -116,7 +117,8 @@ class OnSpark:
         for left in reversed(range(TRIES)):
             try:
                 frame = _idle(rows, stages) if isinstance(rows, NoRows) else frame_of(rows, stages)
-                reports = frame.toArrow().column(REPORT).to_pylist()
+                with described(rows.sparkSession, stages.plan):
+                    reports = frame.toArrow().column(REPORT).to_pylist()
                 return [str(report) for report in reports]
             except Exception as error:
                 if not left or not _GAVE_UP.search(str(error)):
