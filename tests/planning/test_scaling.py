@@ -146,6 +146,16 @@ def test_rows_that_wait_at_the_source_count_and_keep_partitions():
     assert "400,000 wait" in decision.reason
 
 
+def test_a_pause_does_not_take_the_partitions_away_that_are_needed_after_it():
+    found = stream(lambda t: 5000.0 if t < 60 or t > 660 else 0.0, seconds=720)
+    memory, partitions = ScalingMemory(), 8
+    busy = Interval(5000, 1.0, 5.0, 0.65)
+    for seen in (busy, busy, busy, busy._replace(seconds=3600.0), busy, busy):
+        decision, memory = decide_partitions(POLICY, memory, partitions, seen)
+        assert decision.partitions == 8
+    assert sizes(found)[-1] >= 6
+
+
 def test_a_query_that_must_not_shrink_does_not():
     found = stream(lambda t: 500.0, Scaling(most=16, shrinks=False), start=8, seconds=60)
     assert set(sizes(found)) == {8}

@@ -14,6 +14,7 @@ from evenflow.model import InputError, shapes
 from evenflow.model.discovery import build
 from evenflow.model.plan import AUTO
 from evenflow.model.validation import (
+    MOST_PARTITIONS,
     check_not_negative,
     check_partitions,
     check_positive,
@@ -173,25 +174,28 @@ class ScalingMemory:
         )
 
 
-def _numbers(count: int, positive: int | None = None) -> shapes.Check:
-    """So many numbers, the one at a place above 0."""
-    listed = shapes.a_list(shapes.number(0))
+def _numbers(*bounds: tuple[float, float]) -> shapes.Check:
+    """A list of as many numbers, each within its bounds."""
+    checks = [shapes.number(*bound) for bound in bounds]
 
     def check(value: Any, what: str) -> str | None:
-        if wrong := listed(value, what):
-            return wrong
-        good = len(value) == count and (positive is None or value[positive] > 0)
-        return None if good else f"{what} does not have the right numbers"
+        if type(value) is not list or len(value) != len(checks):
+            return f"{what} is not a list of {len(checks)} numbers"
+        found = zip(checks, value, strict=True)
+        return next((wrong for one, number in found if (wrong := one(number, what))), None)
 
     return check
 
 
+_MANY, _INSTANT = 1e12, 1e-3  # rows or seconds at most; seconds between two batches at least
 _SHAPE = shapes.fields(
     {
-        "seen": shapes.a_list(_numbers(len(Interval._fields), positive=1)),
+        "seen": shapes.a_list(
+            _numbers((0, _MANY), (_INSTANT, _MANY), (0, _MANY), (0, _MANY), (0, _MANY), (0, 1))
+        ),
         "quiet": shapes.whole(0),
-        "before": shapes.or_none(_numbers(2, positive=0)),
-        "calm": _numbers(2),
+        "before": shapes.or_none(_numbers((1, MOST_PARTITIONS), (0, _MANY))),
+        "calm": _numbers((0, _MANY), (0, MOST_PARTITIONS)),
     }
 )
 
@@ -296,7 +300,8 @@ def _calm(policy: Scaling, memory: ScalingMemory, partitions: int) -> tuple[floa
     need = max(math.ceil(partitions * load / policy.target), most, policy.least)
     if need > partitions * (1 - policy.margin):
         return 0.0, 0
-    return seconds + now.seconds, need
+    # One batch alone is no proof, however long nothing came: the first after a pause says little of now.
+    return seconds + min(now.seconds, policy.patience / 2), need
 
 
 def _limited_growth(
