@@ -114,8 +114,18 @@ def test_the_python_of_the_tasks(monkeypatch):
     monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
     assert requirements.worker_python().verdict == "ok"
     monkeypatch.setenv("PYSPARK_PYTHON", "/bin/sh")
-    assert requirements.worker_python().verdict == "warning"
+    assert "does not have evenflow" in requirements.worker_python().found
+    assert requirements.worker_python().verdict == "problem"
     monkeypatch.setenv("PYSPARK_PYTHON", "/no/such/python")
+    assert requirements.worker_python().verdict == "problem"
+
+
+def test_the_python_that_an_environment_was_made_from_is_not_the_environment(monkeypatch):
+    """Its name leads to the same file, and it has none of the environment's packages."""
+    made_from = os.path.realpath(sys.executable)
+    if made_from == sys.executable:
+        pytest.skip("this Python is not in a virtual environment")
+    monkeypatch.setenv("PYSPARK_PYTHON", made_from)
     assert requirements.worker_python().verdict == "problem"
 
 

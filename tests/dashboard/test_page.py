@@ -97,6 +97,23 @@ def test_the_address_opens_the_page_and_the_token_leaves_it(browser, folder):
         assert page.evaluate("document.cookie") == ""
 
 
+def test_partitions_that_follow_the_load_have_charts_and_a_reason(browser, tmp_path):
+    write_checkpoint(tmp_path / "scaled", 6, 4)
+    storage, rng = storage_at(tmp_path / "scaled").under("evenflow"), np.random.default_rng(1)
+    for batch, partitions in enumerate((4, 4, 4, 8, 8, 8)):
+        scaling = {"load": 0.97 - 0.1 * batch, "partitions": 8, "reason": HOSTILE[0]}
+        one = batch_metrics(batch, partitions, rng, began=1.79e9 + 10 * batch, scaling=scaling)
+        put_metrics(storage, one | {"planned_partitions": partitions})
+    with served(tmp_path / "scaled") as server, opened(browser, server.url) as page:
+        page.wait_for_selector(".tile")
+        wait(page, "document.body.innerText.includes('Share of the time that the busiest')")
+        text = page.inner_text("main")
+        assert "Partitions\n" in text
+        assert "47 %" in text  # the load of the last batch
+        assert HOSTILE[0] in text  # its reason, as text
+        assert "4 → 8 partitions" in text
+
+
 def test_without_the_token_there_is_a_sentence_and_nothing_else(browser, folder):
     with served(folder / "hits") as server:
         context = browser.new_context()

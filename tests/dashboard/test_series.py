@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from evenflow.dashboard.batch_summary import BatchSummary
 from evenflow.dashboard.series import MOST_EVENTS, columns_of, events_of, select
-from evenflow.dashboard.source_lag import topic_offsets
+from evenflow.state.source import topic_offsets
 
 NUMBERS = st.floats(1, 1e6, allow_nan=False)
 
@@ -51,6 +51,23 @@ def test_the_worst_is_never_smoothed_away_and_sums_stay_sums(values, points):
         assert math.isclose(
             found["steps"]["tasks"][at], sum(s for *_, s in part) / size, rel_tol=1e-9
         )
+
+
+def test_partitions_that_follow_the_load_are_shown_with_the_reason():
+    scaling = {"load": 0.97, "partitions": 8, "reason": "8 partitions instead of 4"}
+    plain = {"rows": 100, "max_over_average": 1.0}
+    batches = [
+        summary(0, planned_partitions=4, scaling=scaling, **plain),
+        summary(1, planned_partitions=8, reason=scaling["reason"], scaling={"load": 0.5}, **plain),
+    ]
+    found = columns_of(batches, points=10)
+    assert found["partitions"] == [4, 8]
+    assert found["load_max"] == [0.97, 0.5]
+    [change] = events_of(batches)["events"]
+    assert change["what"] == "4 → 8 partitions"
+    assert change["why"] == "8 partitions instead of 4"
+    assert batches[0].sizing == "8 partitions instead of 4"
+    assert columns_of([summary(0, planned_partitions=4)], 10)["load_max"] is None
 
 
 def test_a_range_of_time_has_the_batches_that_began_in_it():

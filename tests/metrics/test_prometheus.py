@@ -46,6 +46,21 @@ def test_prometheus_own_parser_finds_sums_and_the_newest_batch():
         assert found["evenflow_batch_seconds_bucket", (("le", f"{bound}"), *label)] == under
 
 
+def test_what_decides_the_number_of_partitions_is_exposed_where_the_load_does():
+    rng, counters = np.random.default_rng(0), BatchCounters("hits")
+    scaling = {"partitions": 6, "load": 0.9, "arriving": 800.0, "true_rate": None, "reason": "…"}
+    counters.take(batch_metrics(0, 4, rng, planned_partitions=4, scaling=scaling))
+    found, label = parsed(counters), (("query", "hits"),)
+    assert found["evenflow_partitions", label] == 4
+    assert found["evenflow_partitions_wanted", label] == 6
+    assert found["evenflow_load", label] == 0.9
+    assert ("evenflow_true_rate_rows_per_second", label) not in found
+    counters.take(batch_metrics(1, 4, rng, planned_partitions=6))
+    found = parsed(counters)
+    assert found["evenflow_partitions", label] == 6
+    assert ("evenflow_load", label) not in found
+
+
 def test_counters_only_grow_and_gauges_are_of_the_newest_batch():
     rng, counters, before = np.random.default_rng(1), BatchCounters("q"), {}
     order = rng.permutation(12)

@@ -13,6 +13,7 @@ from evenflow.state.journal import (
     requested_partitions,
     withdraw_plan,
 )
+from evenflow.state.manifest import seal
 from evenflow.storage import MemoryStorage
 from evenflow.storage.faults import Crash, Faults, FaultyStorage
 
@@ -86,3 +87,20 @@ def test_requested_partitions_count_until_it_is_started_with_another_number(stor
     assert requested_partitions(storage, 6) == 6
     request_partitions(storage, 2, instead_of=4)
     assert requested_partitions(storage, 4) == 2
+
+
+def test_a_number_may_be_handed_to_the_load_and_taken_back(storage):
+    assert requested_partitions(storage, "auto") == "auto"
+    request_partitions(storage, 8, instead_of="auto")
+    assert requested_partitions(storage, "auto") == 8
+    assert requested_partitions(storage, 6) == 6
+    request_partitions(storage, "auto", instead_of=6)
+    assert requested_partitions(storage, 6) == "auto"
+    assert requested_partitions(storage, "auto") == "auto"
+
+
+@pytest.mark.parametrize("partitions", ["many", 0, 2.5, None])
+def test_a_damaged_request_is_named(storage, partitions):
+    storage.put("partitions.json", [seal({"partitions": partitions, "instead_of": 4})])
+    with pytest.raises(DamagedState, match="partitions"):
+        requested_partitions(storage, 4)

@@ -15,6 +15,7 @@ from evenflow.cli.live_view import batches_view
 from evenflow.cli.options import Json, StorageOptions, storage_options_in
 from evenflow.cli.terminal import note, print_json, progress, say, stdout
 from evenflow.model.errors import InputError
+from evenflow.model.plan import AUTO
 
 if TYPE_CHECKING:
     from evenflow.operators import Aggregate
@@ -54,7 +55,12 @@ def run(
         typer.Option("--grouping", "-g", help="A scheme (see evenflow schemes), or auto."),
     ] = "auto",
     partitions: Annotated[
-        int | None, typer.Option(help="Number of partitions; as many as cores if not given.")
+        str | None,
+        typer.Option(
+            metavar="N",
+            help="Number of partitions; as many as cores if not given. Stream: auto for as many as the "
+            "load calls for, auto:least=2,most=64 within limits.",
+        ),
     ] = None,
     stream: Annotated[
         bool,
@@ -104,6 +110,7 @@ def run(
     """
     _check_options(stream, checkpoint, trigger, files_per_batch)
     aggregates = _aggregates(aggregate)
+    size = _partitions(partitions, stream)
     if len(set(key)) < len(key):
         raise InputError(f"--key names a column twice: {', '.join(key)}; once is enough")
     options = storage_options_in(storage_option)
@@ -111,7 +118,7 @@ def run(
     from evenflow.spark.locations import is_local
 
     def job_on(spark: Any = None) -> FileJob:
-        return FileJob(source, tuple(key), aggregates, grouping, partitions, seed, options, spark)
+        return FileJob(source, tuple(key), aggregates, grouping, size, seed, options, spark)
 
     job = None
     if all(is_local(place) for place in (source, output, checkpoint) if place is not None):
@@ -156,6 +163,21 @@ def _check_options(
         )
     if files_per_batch is not None and files_per_batch < 1:
         raise InputError(f"--files-per-batch must be at least 1, got {files_per_batch}")
+
+
+def _partitions(text: str | None, stream: bool) -> int | str | None:
+    """The number of partitions, or how a stream chooses it."""
+    if text is None:
+        return None
+    try:
+        return int(text)
+    except ValueError:
+        pass
+    if text.partition(":")[0].strip() != AUTO:
+        raise InputError(f"--partitions takes a whole number or auto, got {text!r}")
+    if not stream:
+        raise InputError(f"--partitions {text!r} is for streams; add --stream, or give a number")
+    return text
 
 
 def _aggregates(specs: list[str]) -> dict[str, Aggregate]:

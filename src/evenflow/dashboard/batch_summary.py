@@ -33,6 +33,9 @@ class BatchSummary:
         hottest: bounds of the share of the rows that the hottest key had.
         late_rows, dead_letters: rows that did not count.
         decision: why the controller replanned the routing table; empty if it did not.
+        load: the share of the time that the busiest partition has to work, where the number of
+            partitions follows that; else None.
+        sizing: why the next batch has as many partitions as it has; empty if the load does not decide.
     """
 
     batch: int
@@ -54,6 +57,8 @@ class BatchSummary:
     late_rows: int
     dead_letters: int
     decision: str
+    load: float | None = None
+    sizing: str = ""
 
     @property
     def seconds(self) -> float:
@@ -67,7 +72,7 @@ class BatchSummary:
         """
         sizes = metrics.get("sizes")  # of a gateway: the partitions of its topic
         hot = metrics.get("hot_keys")
-        planning = _mapping(metrics.get("planning"))
+        planning, scaling = _mapping(metrics.get("planning")), _mapping(metrics.get("scaling"))
         rows = _number(metrics.get("rows"))
         return cls(
             batch=int(_number(metrics.get("batch"))),
@@ -92,6 +97,8 @@ class BatchSummary:
             late_rows=int(_number(metrics.get("late_rows"))),
             dead_letters=int(_number(metrics.get("dead_letters"))),
             decision=str(planning.get("reason") or "") if planning.get("changed") else "",
+            load=None if scaling.get("load") is None else _number(scaling.get("load")),
+            sizing=str(scaling.get("reason") or ""),
         )
 
 
@@ -117,15 +124,16 @@ _STATE = {"state": "state_bytes"}
 
 
 def _partitions(metrics: Mapping[str, Any]) -> int:
-    """How many partitions shared the work: the metrics have the fullest, and what it is of the
-    average."""
+    """How many partitions shared the work. Where the metrics do not say it, they have the fullest, and
+    what it is of the average."""
+    planned = min(max(_number(metrics.get("planned_partitions")), 0.0), _MOST_PARTITIONS)
     rows = _number(metrics.get("rows"))
     listed = [_number(one.get("rows")) for one in _listed(metrics.get("partitions"))]
     fullest = max(listed, default=0.0)
     if rows <= 0 or fullest <= 0:
-        return 0
+        return int(planned)
     found = _number(metrics.get("max_over_average"), 1.0) * rows / fullest
-    return max(len(listed), round(min(found, _MOST_PARTITIONS)))
+    return max(len(listed), int(planned), round(min(found, _MOST_PARTITIONS)))
 
 
 def _hottest(hot: Sequence[Any], rows: float) -> tuple[float, float]:

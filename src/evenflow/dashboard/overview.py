@@ -75,6 +75,8 @@ def _plain(one: BatchSummary) -> dict[str, Any]:
         "hottest": list(one.hottest),
         "late_rows": one.late_rows,
         "dead_letters": one.dead_letters,
+        "load": one.load,
+        "sizing": one.sizing,
     }
 
 

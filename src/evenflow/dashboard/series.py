@@ -70,6 +70,7 @@ def columns_of(summaries: Sequence[BatchSummary], points: int) -> dict[str, Any]
     steps = {step: np.array([one.steps.get(step, 0.0) for one in summaries]) for step in names}
     hottest = np.array([one.hottest[0] for one in summaries])
     time = np.array([one.began for one in summaries])
+    load = np.array([one.load or 0.0 for one in summaries])
     return {
         "batches": n,
         "per_point": size,
@@ -90,6 +91,8 @@ def columns_of(summaries: Sequence[BatchSummary], points: int) -> dict[str, Any]
         "replication": mean(column("replication")),
         "state_bytes": _plain(column("state_bytes")[last]),
         "table_size": _plain(column("table_size")[last]),
+        "partitions": _plain(column("partitions")[last]),
+        "load_max": greatest(load) if any(one.load is not None for one in summaries) else None,
         "moved_keys": total(column("moved_keys")),
         "moved_bytes": total(column("moved_bytes")),
     }

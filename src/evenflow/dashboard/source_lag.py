@@ -2,26 +2,7 @@
 
 from __future__ import annotations
 
-import json
-
-
-def topic_offsets(offsets: str) -> dict[str, dict[int, int]]:
-    """The topics in an entry of Spark's log of offsets: topic → partition → next offset.
-
-    Example:
-        >>> topic_offsets('v1\\n{"batchWatermarkMs":0}\\n{"clicks":{"0":12,"1":7}}')
-        {'clicks': {0: 12, 1: 7}}
-        >>> topic_offsets('v1\\n{}\\n{"logOffset":3}')
-        {}
-    """
-    found: dict[str, dict[int, int]] = {}
-    for line in offsets.splitlines()[2:]:
-        try:
-            for topic, places in json.loads(line).items():
-                found[topic] = {int(partition): int(at) for partition, at in places.items()}
-        except (ValueError, AttributeError, TypeError):
-            continue  # another source's
-    return found
+from evenflow.state.source import topic_offsets
 
 
 def source_lag(bootstrap: str, offsets: str) -> int | None:

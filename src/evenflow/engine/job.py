@@ -10,14 +10,14 @@ import pyarrow as pa
 
 from evenflow.engine.layout import FINGERPRINT, PARTITION, stored
 from evenflow.model import InputError
+from evenflow.model.plan import AUTO
 
 if TYPE_CHECKING:
     # Tasks import this module and must not wait for a compiler that they do not use.
     from evenflow.engine.work import Work
     from evenflow.grouping.protocol import GroupingScheme
     from evenflow.planning.controller import Replanning
-
-AUTO = "auto"
+    from evenflow.planning.scaling import Scaling
 
 
 @dataclass(frozen=True)
@@ -32,6 +32,8 @@ class Job:
         partitions: how many partitions share the work.
         seed: of the hash functions.
         replanning: when and how a routing table is replanned, where the scheme has one.
+        scaling: how the number of partitions follows the load of a stream, which begins with
+            `partitions`; None to leave it as it is.
     """
 
     key: tuple[str, ...]
@@ -41,6 +43,12 @@ class Job:
     partitions: int
     seed: int = 0
     replanning: Replanning | None = None
+    scaling: Scaling | None = None
+
+    @property
+    def partitions_asked(self) -> int | str:
+        """What the user asked for: a number of partitions, or `auto`."""
+        return self.partitions if self.scaling is None else AUTO
 
     def key_schema(self) -> pa.Schema:
         """The key columns as they are stored: k0, k1, … for the user's own, then the work's.

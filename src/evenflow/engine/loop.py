@@ -153,7 +153,7 @@ class Loop:
 
     def _close(self, last: Manifest, no_rows: Any) -> None:
         with counting() as requests:
-            self._run(no_rows, last, Source(**last.source), last.closings + 1, requests)
+            self._run(no_rows, last, Source.from_json(last.source), last.closings + 1, requests)
 
     def _end_closing(self, last: Manifest | None, rows: Any) -> Manifest | None:
         """Run the batch without rows that an earlier driver has begun and not committed: what it has

@@ -33,6 +33,7 @@ from evenflow.engine.output import Output, Sink
 from evenflow.engine.plans import fits, following_plan, moves_of, next_plan, owners_of, scheme_of
 from evenflow.engine.reports import Reports, batch_metrics
 from evenflow.engine.routing import Route, tasks_of
+from evenflow.engine.sizing import follow_load, hottest_share, interval_of, next_size
 from evenflow.engine.stored_state import KEY
 from evenflow.engine.work import OwnerTask, SplitTask
 from evenflow.grouping.table import TableRouting
@@ -42,7 +43,7 @@ from evenflow.planning.controller import Controller, Decision, Replanning
 from evenflow.planning.memory import Memory
 from evenflow.state.checkpoint import Checkpoint
 from evenflow.state.expiry import unexpired
-from evenflow.state.journal import fixed_plan, requested_partitions, withdraw_plan
+from evenflow.state.journal import fixed_plan, withdraw_plan
 from evenflow.state.manifest import Manifest
 from evenflow.state.segments import Segment
 from evenflow.state.source import Source, moment_in
@@ -127,7 +128,8 @@ class KeyedProgram:
         steps: Steps,
         source: Source,
     ) -> Outcome:
-        plan, scheme, context = self._begin(checkpoint, last, rows, batch, source)
+        size = next_size(self.job, checkpoint.storage, last)
+        plan, scheme, context = self._begin(checkpoint, last, rows, batch, source, size.partitions)
         steps.done("plan")
         stages = Stages.of(self.job, plan, batch, context)
         try:
@@ -166,11 +168,14 @@ class KeyedProgram:
         decision, memory = self._decide(plan, scheme, context, costs, last)
         choice = None
         if is_open(self.job):
-            known = learned({} if last is None else last.memory)
+            prices = learned({} if last is None else last.memory)
             taken = steps.seconds["tasks"]
-            choice, known = choose_next(self.job, plan, scheme, reports, taken, known)
-            memory = {**memory, MEMORY: known.to_json()}
+            choice, prices = choose_next(self.job, plan, scheme, reports, taken, prices)
+            memory = {**memory, MEMORY: prices.to_json()}
         following = following_plan(self.job, plan, reports, decision, batch + 1, choice)
+        hottest = hottest_share(plan, scheme, reports)
+        seen = interval_of(reports, source, last, checkpoint.fence, hottest)
+        following, sized, known = follow_load(size, following, last, seen)
         segments = unexpired(segments_after(context, reports), context.watermarks.closed)
         tasks = tasks_of(scheme, plan.partitions)
         event_time = event_time_after(self.job, context.watermarks, reports.work)
@@ -180,6 +185,7 @@ class KeyedProgram:
             **set_aside,
             KEY: list(self.job.key),
             "planning": None if decision is None else decision.to_dict(),
+            **sized,
         }
         if context.storage.concurrency > 1:
             metrics["requests"] = {"tasks": reports.requests()}
@@ -194,6 +200,7 @@ class KeyedProgram:
             metrics=metrics,
             event_time=event_time,
             memory=memory,
+            scaling=known,
         )
         staged = [(context.output, file["file"]) for file in files]
         staged += [(checkpoint.storage, name) for name in (*costs, *_filed(stages))]
@@ -207,11 +214,16 @@ class KeyedProgram:
         return Outcome(manifest, staged, committed)
 
     def _begin(
-        self, checkpoint: Checkpoint, last: Manifest | None, rows: Any, batch: int, source: Source
+        self,
+        checkpoint: Checkpoint,
+        last: Manifest | None,
+        rows: Any,
+        batch: int,
+        source: Source,
+        partitions: int,
     ) -> tuple[Plan, GroupingScheme, Batch]:
         """The plan of a batch, written down before it is first used, and what its tasks begin with."""
         storage = checkpoint.storage
-        partitions = requested_partitions(storage, self.job.partitions)
         survey = None
         if last is None and survey_pays(self.job, partitions, stream=True):
             survey = self.executor.survey(rows, self.job)

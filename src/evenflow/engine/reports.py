@@ -137,6 +137,7 @@ def batch_metrics(
         "batch": batch,
         "scheme": plan.scheme,
         "reason": plan.reason,
+        "planned_partitions": plan.partitions,
         "epoch": plan.epoch,
         "rows": rows,
         "keys": keys,

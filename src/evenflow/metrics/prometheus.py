@@ -36,7 +36,17 @@ _LAST = {
     "replication": ("Partitions in which a key had rows, on average.", "replication"),
     "state_bytes": ("Bytes of committed state.", "state_bytes"),
     "routing_table_entries": ("Keys that a routing table places.", "table_size"),
+    "partitions": ("Partitions of the last batch.", "planned_partitions"),
     "plan_epoch": ("Grows by one whenever keys change their owner.", "epoch"),
+}
+
+# The same, where the number of partitions follows the load.
+_SCALING = {
+    "partitions_wanted": ("Partitions of the next batch.", "partitions"),
+    "load": ("Share of the time that the busiest partition has to work.", "load"),
+    "arriving_rows_per_second": ("Rows that arrive per second.", "arriving"),
+    "true_rate_rows_per_second": ("Rows per second of a partition's work.", "true_rate"),
+    "waiting_rows": ("Rows that the source held back, where it says so.", "waiting"),
 }
 
 
@@ -84,7 +94,7 @@ class BatchCounters:
                 for kind, count in kinds.items():
                     self._requests[who, kind] += count
             if self._last is None or metrics["batch"] >= self._last["batch"]:
-                kept = {"scheme", "hot_keys", *(field for _, field in _LAST.values())}
+                kept = {"scheme", "hot_keys", "scaling", *(field for _, field in _LAST.values())}
                 self._last = {name: metrics[name] for name in kept if name in metrics}
 
     def samples(self) -> Iterator[tuple[str, str, str, dict[str, str], Any]]:
@@ -116,6 +126,10 @@ class BatchCounters:
             if last.get("scheme"):
                 text = "The grouping scheme of the last batch."
                 yield "gauge", "scheme_info", text, {"scheme": str(last["scheme"])}, 1
+            scaling = last.get("scaling")
+            for name, (text, field) in _SCALING.items():
+                if isinstance(scaling, Mapping) and isinstance(scaling.get(field), int | float):
+                    yield "gauge", name, text, {}, scaling[field]
             hot = last.get("hot_keys")
             if isinstance(hot, list) and hot and last.get("rows"):
                 text = "Share of the rows that the hottest key has at least."

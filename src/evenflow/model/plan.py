@@ -13,6 +13,8 @@ from evenflow.model.routing_table import RoutingTable
 from evenflow.model.split_keys import SplitKeys
 from evenflow.model.split_keys import shape as split_shape
 
+AUTO = "auto"  #: in place of a scheme or of a number of partitions: what the data calls for
+
 _OWNER = shapes.whole(0, 2**31 - 1)
 _SHAPE = shapes.fields(
     {

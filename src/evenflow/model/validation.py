@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from numbers import Integral
+from typing import cast
 
 from evenflow.model.errors import InputError
 
@@ -40,10 +41,10 @@ def check_truth(what: str, value: object) -> None:
         raise InputError(f"{what} must be true or false, got {value}")
 
 
-def check_partitions(value: int) -> None:
+def check_partitions(value: object) -> None:
     """Reject a number of partitions that no query has use for."""
     check_whole("partitions", value, least=1)
-    if value > MOST_PARTITIONS:
+    if cast(int, value) > MOST_PARTITIONS:
         raise InputError(
             f"partitions must be at most {MOST_PARTITIONS:,}, got {value:,}: every batch starts as "
             "many tasks; take a few times the number of cores"

@@ -87,13 +87,16 @@ def new_figure(width: float, height: float) -> Any:
 
 
 def save_figure(figure: Any, path: Path) -> Path:
-    """Writes a PNG; the same figure gives the same bytes."""
+    """Writes a PNG, or an SVG where the name says so; the same figure gives the same bytes."""
+    from matplotlib import rc_context
+
+    dated = "Date" if path.suffix.lower() == ".svg" else "Software"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), rc_context({"svg.hashsalt": "evenflow"}):
             # Characters that the font lacks are drawn as boxes; a warning for each would be noise.
             warnings.filterwarnings("ignore", message=r"Glyph \d+")
-            figure.savefig(path, metadata={"Software": None})
+            figure.savefig(path, metadata={dated: None})
     except OSError as error:
         raise InputError(f"{str(path)!r} cannot be written: {error.strerror or error}") from None
     return path

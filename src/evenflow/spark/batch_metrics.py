@@ -33,6 +33,17 @@ _STATE = pa.struct(
     ]
 )
 _REQUESTS = pa.struct([(kind, pa.int64()) for kind in KINDS])
+_SCALING = pa.struct(
+    [
+        ("partitions", pa.int64()),
+        ("reason", pa.string()),
+        ("load", pa.float64()),
+        ("arriving", pa.float64()),
+        ("true_rate", pa.float64()),
+        ("waiting", pa.int64()),
+        ("interval_seconds", pa.float64()),
+    ]
+)
 _HOT_KEY = pa.struct(
     [
         ("key", pa.string()),
@@ -51,6 +62,8 @@ SCHEMA = pa.schema(
         ("keys", pa.int64()),
         ("scheme", pa.string()),
         ("reason", pa.string()),
+        ("planned_partitions", pa.int64()),
+        ("scaling", _SCALING),
         ("epoch", pa.int64()),
         ("imbalance", pa.float64()),
         ("max_over_average", pa.float64()),
@@ -90,6 +103,10 @@ def read_metrics(
       `durations`, the seconds of each step;
     - `rows` and distinct `keys`, and `key`, the key columns;
     - `scheme`, `reason`, `epoch` and `table_size`: the plan that it followed, and why;
+    - `planned_partitions`: how many the plan has; and where the load decides (`partitions="auto"`),
+      `scaling`: `partitions` of the next batch and the `reason`, `load` (the share of the time that the
+      busiest partition has to work), rows `arriving` per second, `true_rate` (rows per second of a
+      partition's work), rows `waiting` at the source, and `interval_seconds` since the batch before;
     - `max_over_average`: rows of the fullest partition, as a multiple of the average; `imbalance`, the
       papers' measure: the fullest partition's share of the rows minus the average share;
     - `replicas`, pairs of a partition and a key; `replication`, the same per key;

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -23,8 +24,10 @@ from evenflow.spark.progress_log import PROGRESS, ProgressLog
 from evenflow.spark.query import StreamingQuery
 from evenflow.spark.session import check_session
 from evenflow.spark.stopping import BatchGate, stoppable
+from evenflow.spark.waiting import rows_waiting
 from evenflow.state.checkpoint import Checkpoint
 from evenflow.state.lease import SECONDS, new_holder
+from evenflow.state.source import Source, topic_offsets
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -39,7 +42,7 @@ def start_checkpointed(
     identity: Mapping[str, Any],
     program: Callable[[Checkpoint], Program],
     *,
-    partitions: int,
+    partitions: int | str,
     every: str | None = None,
     available_now: bool = False,
     name: str | None = None,
@@ -61,7 +64,7 @@ def start_checkpointed(
         identity: what the state depends on; the same at every start.
         program: what happens in a batch, made once the checkpoint is held. It refuses the checkpoint of
             another computation (`evenflow.engine.resuming`).
-        partitions: how many it is started with.
+        partitions: how many it is started with, or `auto`.
         every: how often a batch begins ("5 seconds"); None for as soon as the last one is done.
         available_now: process what is there, and end.
         name: of the query, for Spark's own displays and the log.
@@ -89,8 +92,11 @@ def start_checkpointed(
         made = program(checkpoint)
         progress = ProgressLog(storage.under(PROGRESS))
         progress.drop_unfinished()
-        loop = Loop(made, checkpoint, on_batch, keep, progress, without_rows=_without_rows)
         started: list[SparkStreamingQuery] = []
+        source_of: Callable[[int], Source] = progress
+        if not is_connect(df):
+            source_of = partial(_with_waiting, progress, started)
+        loop = Loop(made, checkpoint, on_batch, keep, source_of, without_rows=_without_rows)
         gate = None if is_connect(df) else BatchGate()
         each = stoppable(loop, gate, lambda: started[0] if started else None)
         # In full: to Spark, a path without a scheme is one of its default file system.
@@ -120,6 +126,14 @@ def start_checkpointed(
 
 def _without_rows(rows: DataFrame) -> NoRows:
     return NoRows(rows.sparkSession)
+
+
+def _with_waiting(progress: ProgressLog, started: list[SparkStreamingQuery], batch: int) -> Source:
+    """The rows of a batch, with how many its topics held back."""
+    source = progress(batch)
+    if not started or not topic_offsets(source.offsets):
+        return source
+    return replace(source, waiting=rows_waiting(source, started[0].lastProgress))
 
 
 def _run_last_batch(loop: Loop, df: DataFrame) -> None:

@@ -19,6 +19,7 @@ from evenflow.engine.routing import Route, SourceTask, code_for, code_for_values
 from evenflow.kernels.compiled_code import CompiledCode, install
 from evenflow.model import EvenflowError, InputError
 from evenflow.spark.columns import arrow_types, quoted, spark_schema
+from evenflow.spark.displays import described
 from evenflow.spark.names import neutral, with_neutral_names
 from evenflow.spark.native_routing import can_route, routed_by_owner, shuffled_by_owner
 
@@ -139,11 +140,13 @@ class OnSpark:
         for left in reversed(range(TRIES)):
             try:
                 frame = _idle(rows, stages) if isinstance(rows, NoRows) else frame_of(rows, stages)
-                reports = frame.toArrow().column(REPORT).to_pylist()
-                if not reports:
-                    # Nothing came out of the shuffle, and adaptive execution has left the owners out.
-                    frame = _idle(NoRows(rows.sparkSession), stages)
+                with described(rows.sparkSession, stages.plan):
                     reports = frame.toArrow().column(REPORT).to_pylist()
+                    if not reports:
+                        # Nothing came out of the shuffle, and adaptive execution has left the owners
+                        # out.
+                        frame = _idle(NoRows(rows.sparkSession), stages)
+                        reports = frame.toArrow().column(REPORT).to_pylist()
                 return [str(report) for report in reports]
             except Exception as error:
                 if not left or not _GAVE_UP.search(str(error)):

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from evenflow.engine.job import AUTO
 from evenflow.model import InputError
+from evenflow.model.plan import AUTO
 from evenflow.model.validation import check_whole
 from evenflow.operators import Aggregate, Aggregates
 from evenflow.spark.input_files import InputFiles, input_files
@@ -40,7 +40,8 @@ class FileJob:
         key: the key columns.
         aggregates: name of the output column → aggregate.
         grouping: which partition gets which row; "auto" to choose by what the data shows.
-        partitions: how many tasks share the work; None for as many as Spark has cores.
+        partitions: how many tasks share the work; None for as many as Spark has cores, "auto" for as
+            many as the load of a stream calls for, as in `Keyed.balance`.
         seed: of the hash functions.
         storage_options: for all locations that are not paths, as in `storage_for`.
         spark: the session, which may know how to reach such a location; not needed for paths.
@@ -50,7 +51,7 @@ class FileJob:
     key: tuple[str, ...]
     aggregates: Mapping[str, Aggregate]
     grouping: str = AUTO
-    partitions: int | None = None
+    partitions: int | str | None = None
     seed: int = 0
     storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)
     spark: SparkSession | None = field(default=None, repr=False)
@@ -58,8 +59,11 @@ class FileJob:
 
     def __post_init__(self) -> None:
         from evenflow.grouping import make
+        from evenflow.planning.scaling import scaling_of
 
-        if self.partitions is not None:
+        if isinstance(self.partitions, str):
+            scaling_of(self.partitions)
+        elif self.partitions is not None:
             check_whole("partitions", self.partitions, least=1)
         if self.grouping != AUTO:
             make(self.grouping)

@@ -6,6 +6,7 @@ import difflib
 import importlib.util
 import tempfile
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ from evenflow.grouping.protocol import GroupingScheme
 from evenflow.model import InputError, Plan
 from evenflow.spark.checkpointed_query import start_checkpointed
 from evenflow.spark.columns import is_connect, spark_schema
+from evenflow.spark.displays import observed
 from evenflow.spark.execution import OnSpark, frame_of
 from evenflow.spark.metrics_endpoint import ServedMetrics
 from evenflow.spark.names import SIDE, check_names, check_output
@@ -43,6 +45,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Observation
 
     from evenflow.planning.controller import Replanning
+    from evenflow.planning.scaling import Scaling
 
 _LOCATION = "spark.sql.streaming.checkpointLocation"  # Spark's own setting for all queries
 
@@ -56,6 +59,7 @@ def build_job(
     partitions: int,
     seed: int,
     replanning: Replanning | None,
+    scaling: Scaling | None = None,
 ) -> Job:
     """The computation without its data, checked.
 
@@ -63,7 +67,7 @@ def build_job(
         schema: of the DataFrame.
         keys: its key columns.
         work: what happens to the rows of a key.
-        scheme, partitions, seed, replanning: as in `Job`.
+        scheme, partitions, seed, replanning, scaling: as in `Job`.
     """
     if scheme is not None:
         check_fit(work, scheme)
@@ -83,9 +87,10 @@ def build_job(
         rows=rows,
         work=work,
         scheme=scheme,
-        partitions=partitions,
+        partitions=partitions if scaling is None else scaling.within(partitions),
         seed=seed,
         replanning=replanning,
+        scaling=scaling,
     )
     _check_key_types(job)
     job.output_schema()
@@ -147,6 +152,7 @@ def start_query(
         first: rows that the first batch has besides its own.
     """
     check_output(job.output_schema().names, settings.format, settings.name)
+    df = observed(df, job.key)
     ticking = with_ticks(df) if job.work.in_processing_time else df
     waits = ticking is not df and settings.available_now
     df = ticking
@@ -168,6 +174,9 @@ def start_query(
                 f"partitionBy: the output has no column {column!r}; there are "
                 f"{', '.join(target.schema.names)}"
             )
+    if job.scaling is not None and settings.available_now:
+        # All that is there is waiting: fewer partitions would only make it wait longer.
+        job = replace(job, scaling=replace(job.scaling, shrinks=False))
     keep, location = settings.keep, _checkpoint_location(df, settings)
     check_store_options(location, settings)
     letters = dead_letters_of(job, target, settings)
@@ -196,7 +205,7 @@ def start_query(
         location,
         job.identity(),
         program,
-        partitions=job.partitions,
+        partitions=job.partitions_asked,
         every=settings.every,
         available_now=settings.available_now,
         name=settings.name,

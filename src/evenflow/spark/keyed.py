@@ -7,13 +7,14 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Never, cast, overload
 
-from evenflow.engine.job import AUTO, Job
+from evenflow.engine.job import Job
 from evenflow.engine.joined_rows import JoinedRows
 from evenflow.engine.keyed_states import KeyedStates
 from evenflow.engine.ordered_states import LogColumns, OrderedStates
 from evenflow.engine.work import Work
 from evenflow.grouping.protocol import GroupingScheme
 from evenflow.model import InputError, Plan
+from evenflow.model.plan import AUTO
 from evenflow.model.validation import check_partitions
 from evenflow.operators import Aggregate, Aggregates, Operator, Window, count
 from evenflow.operators.interval_join import Predicate
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from evenflow.planning.controller import Replanning
+    from evenflow.planning.scaling import Scaling
 
 
 @overload
@@ -80,6 +82,7 @@ class Keyed(EventTimeVerbs, GroupedFunctions, StatefulMethods):
     partitions: int | None = None
     seed: int = 0
     replanning: Replanning | None = None
+    scaling: Scaling | None = None
     watermark: Watermark | None = None
     windows: Window | Session | None = None
     log: LogColumns | None = None
@@ -89,7 +92,7 @@ class Keyed(EventTimeVerbs, GroupedFunctions, StatefulMethods):
     def balance(
         self,
         scheme: str | GroupingScheme = AUTO,
-        partitions: int | None = None,
+        partitions: int | str | Scaling | None = None,
         seed: int = 0,
         **parameters: Any,
     ) -> Keyed:
@@ -98,12 +101,22 @@ class Keyed(EventTimeVerbs, GroupedFunctions, StatefulMethods):
         Parameters:
             scheme: a name (`evenflow schemes` lists them), an instance, or "auto": chosen by what the
                 work allows and the data shows, and reconsidered between batches.
-            partitions: how many tasks share the work; None for as many as Spark has cores.
+            partitions: how many tasks share the work; None for as many as Spark has cores. "auto": a
+                streaming query gets more or fewer as its load calls for, at most as many as Spark has
+                cores; "auto:least=2,most=64" sets the limits, with the fields of
+                `evenflow.planning.scaling.Scaling`. A batch DataFrame then has as many as Spark has
+                cores.
             seed: of the hash functions.
             parameters: of the scheme, where it is given by name.
         """
         from evenflow.grouping import make
+        from evenflow.planning.scaling import Scaling, scaling_of
 
+        scaling: Scaling | None = None
+        if isinstance(partitions, str):
+            partitions = scaling_of(partitions)
+        if isinstance(partitions, Scaling):
+            partitions, scaling = None, partitions
         if partitions is not None:
             check_partitions(partitions)
         chosen: GroupingScheme | None
@@ -124,7 +137,7 @@ class Keyed(EventTimeVerbs, GroupedFunctions, StatefulMethods):
             )
         else:
             chosen = scheme
-        return replace(self, scheme=chosen, partitions=partitions, seed=seed)
+        return replace(self, scheme=chosen, partitions=partitions, scaling=scaling, seed=seed)
 
     def replan(self, planner: str = "mixed", theta: float = 0.08, **parameters: Any) -> Keyed:
         """Choose when and how keys move between partitions, where a routing table says which partition
@@ -370,4 +383,5 @@ class Keyed(EventTimeVerbs, GroupedFunctions, StatefulMethods):
             partitions=self.partitions or default_partitions(self.df),
             seed=self.seed,
             replanning=self.replanning,
+            scaling=self.scaling,
         )

@@ -9,6 +9,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
 from evenflow.model import EvenflowError
+from evenflow.model.plan import AUTO
 from evenflow.model.validation import check_not_negative, check_partitions
 from evenflow.spark.batch_metrics import metrics_frame
 from evenflow.spark.last_batch import LastBatch
@@ -55,7 +56,7 @@ class StreamingQuery:
         spark: the session that it was started from.
         checkpoint: of the query.
         lease: keeps other drivers away from the checkpoint; released when the query has ended.
-        partitions: how many it was started with.
+        partitions: how many it was started with, or "auto".
         gate: lets batches begin; None where they run in another process (Spark Connect).
         last_batch: is run once Spark's query has ended, and belongs to it; None if there is none.
     """
@@ -66,7 +67,7 @@ class StreamingQuery:
         spark: SparkSession,
         checkpoint: Checkpoint,
         lease: Lease,
-        partitions: int,
+        partitions: int | str,
         gate: BatchGate | None = None,
         last_batch: LastBatch | None = None,
     ) -> None:
@@ -190,13 +191,19 @@ class StreamingQuery:
             self._last.wait(timeout)
         self._lease.release()
 
-    def scale(self, partitions: int) -> None:
+    def scale(self, partitions: int | str) -> None:
         """Continue with another number of partitions, from the next batch on.
 
         State follows the keys; only keys that must move do, except under the scheme "key". The number
         stays after a restart, unless the query is then started with another one than this time.
+
+        Parameters:
+            partitions: how many; "auto" for as many as the load calls for, within the limits that the
+                query was started with, or at most as many as it was started with.
+
         """
-        check_partitions(partitions)
+        if partitions != AUTO:
+            check_partitions(partitions)
         request_partitions(self._storage, partitions, self.partitions)
 
     def metrics(self) -> list[dict[str, Any]]:

@@ -166,12 +166,20 @@ def worker_python() -> Check:
         return Check(
             "PYSPARK_PYTHON", "problem", f"{chosen!r}, which does not exist", "unset PYSPARK_PYTHON"
         )
-    if os.path.realpath(path) != os.path.realpath(sys.executable):
+    if not has_evenflow(path):
+        # Its link's target may be that of this very Python, whose environment it is not in.
+        return Check(
+            "PYSPARK_PYTHON",
+            "problem",
+            f"{chosen!r}, which does not have evenflow: tasks under it fail",
+            f"unset it, or set it to {sys.executable}",
+        )
+    if Path(path).parent != Path(sys.executable).parent:
         return Check(
             "PYSPARK_PYTHON",
             "warning",
             f"{chosen!r}, another than this one",
-            f"it must have evenflow installed; unset it, or set it to {sys.executable}",
+            f"it must have the same versions; unset it, or set it to {sys.executable}",
         )
     return Check("PYSPARK_PYTHON", "ok", chosen)
 

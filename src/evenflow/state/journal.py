@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 
 from evenflow.model import shapes
-from evenflow.model.plan import Plan
+from evenflow.model.plan import AUTO, Plan
 from evenflow.state.checkpoint import content_of
 from evenflow.state.errors import damaged, explained
 from evenflow.state.manifest import seal, unseal
@@ -104,20 +104,20 @@ def of_batches(names: Iterable[str], folder: str, latest: int) -> list[str]:
     return [name for name, number in numbers if number and int(number[0]) <= latest]
 
 
-def request_partitions(storage: Storage, partitions: int, instead_of: int) -> None:
+def request_partitions(storage: Storage, partitions: int | str, instead_of: int | str) -> None:
     """Ask the query with this checkpoint for another number of partitions, from its next batch on.
 
     Parameters:
         storage: the checkpoint's.
-        partitions: how many.
-        instead_of: how many it was started with. Once it is started with another number, that counts.
+        partitions: how many, or `auto` for as many as the load needs.
+        instead_of: what it was started with. Once it is started with something else, that counts.
     """
     with explained("write", storage.where(PARTITIONS)):
         storage.put(PARTITIONS, [seal({"partitions": partitions, "instead_of": instead_of})])
 
 
-def requested_partitions(storage: Storage, started_with: int) -> int:
-    """How many partitions the next batch should have."""
+def requested_partitions(storage: Storage, started_with: int | str) -> int | str:
+    """How many partitions the next batch should have: a number, or `auto`."""
     with explained("read", storage.where(PARTITIONS)):
         try:
             content = storage.read(PARTITIONS)
@@ -126,7 +126,12 @@ def requested_partitions(storage: Storage, started_with: int) -> int:
     request = unseal(content, storage.where(PARTITIONS))
     if wrong := _REQUEST(request, "it"):
         raise damaged(storage.where(PARTITIONS), wrong)
-    return int(request["partitions"]) if request["instead_of"] == started_with else started_with
+    found: int | str = request["partitions"]
+    return found if request["instead_of"] == started_with else started_with
 
 
-_REQUEST = shapes.fields({"partitions": shapes.whole(1, 2**31 - 1), "instead_of": shapes.whole(1)})
+def _number_or_auto(value: object, what: str) -> str | None:
+    return None if value == AUTO else shapes.whole(1, 2**31 - 1)(value, what)
+
+
+_REQUEST = shapes.fields({"partitions": _number_or_auto, "instead_of": _number_or_auto})

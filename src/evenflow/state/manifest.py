@@ -34,6 +34,8 @@ class Manifest:
         event_time: how far event time has come, for state that expires (`event_time.Watermarks`).
         source: which rows the batch had, by `Source.to_json`.
         memory: what the controller remembers of earlier batches, by `planning.memory.Memory.to_json`.
+        scaling: what is known of the load, where the number of partitions follows it, by
+            `planning.scaling.ScalingMemory.to_json`.
         due: which keys are to be looked at when, for state with timers or a TTL (`due_keys`).
         closings: how many batches up to here had no rows of the source, and put out what event time had
             passed; Spark's number of a batch is lower by as many.
@@ -51,6 +53,7 @@ class Manifest:
     event_time: Mapping[str, Any] = field(default_factory=dict)
     source: Mapping[str, str] = field(default_factory=dict)
     memory: Mapping[str, Any] = field(default_factory=dict)
+    scaling: Mapping[str, Any] = field(default_factory=dict)
     due: Sequence[Segment] = ()
     closings: int = 0
     fence: int = 0
@@ -133,6 +136,7 @@ _SHAPE = shapes.fields(
         "event_time": _PLAIN,
         "source": shapes.mapping(shapes.text),
         "memory": _PLAIN,
+        "scaling": _PLAIN,
         "due": shapes.a_list(SEGMENT_SHAPE),
         "closings": shapes.whole(0),
         "fence": shapes.whole(0),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field
 
 from evenflow.model import InputError
 
@@ -27,6 +27,8 @@ class Source:
     Parameters:
         query: whose log it is; another one after the log was begun again. Empty if it is not kept.
         offsets: the log's entry for the batch.
+        waiting: how many rows the source held back, as far as it says so. That is no part of which rows
+            the batch has, and is not kept.
 
     Example:
         >>> first, second = Source("q", "0 to 5"), Source("q", "0 to 9")
@@ -36,6 +38,7 @@ class Source:
 
     query: str = ""
     offsets: str = ""
+    waiting: int | None = field(default=None, compare=False)
 
     @property
     def moment(self) -> int | None:
@@ -58,7 +61,13 @@ class Source:
 
     def to_json(self) -> dict[str, str]:
         """Plain values; nothing where the source has no log."""
-        return asdict(self) if self.query or self.offsets else {}
+        kept = {"query": self.query, "offsets": self.offsets}
+        return kept if self.query or self.offsets else {}
+
+    @classmethod
+    def from_json(cls, plain: Mapping[str, str]) -> Source:
+        """From the result of `to_json`."""
+        return cls(plain.get("query", ""), plain.get("offsets", ""))
 
 
 def moment_in(offsets: str) -> int | None:
@@ -69,6 +78,25 @@ def moment_in(offsets: str) -> int | None:
     except (ValueError, KeyError, TypeError):
         return None
     return found if type(found) is int else None
+
+
+def topic_offsets(offsets: str) -> dict[str, dict[int, int]]:
+    """The topics of Kafka in an entry of a log: topic → partition → next offset.
+
+    Example:
+        >>> topic_offsets('v1\\n{"batchWatermarkMs":0}\\n{"clicks":{"0":12,"1":7}}')
+        {'clicks': {0: 12, 1: 7}}
+        >>> topic_offsets('v1\\n{}\\n{"logOffset":3}')
+        {}
+    """
+    found: dict[str, dict[int, int]] = {}
+    for line in offsets.splitlines()[2:]:
+        try:
+            for topic, places in json.loads(line).items():
+                found[topic] = {int(partition): int(at) for partition, at in places.items()}
+        except (ValueError, AttributeError, TypeError):
+            continue  # another source's
+    return found
 
 
 def check_same_rows(

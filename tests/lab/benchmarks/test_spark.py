@@ -14,6 +14,7 @@ from evenflow_lab.benchmarks.spark.empty_batch import EmptyBatch
 from evenflow_lab.benchmarks.spark.figure13_14 import SCHEMES, Figure13And14
 from evenflow_lab.benchmarks.spark.fluctuation import CONTESTANTS, Fluctuation, rows_that_bind
 from evenflow_lab.benchmarks.spark.grouped import Grouped
+from evenflow_lab.benchmarks.spark.heavy_aggregates import HeavyAggregates
 from evenflow_lab.benchmarks.spark.join import Join
 from evenflow_lab.benchmarks.spark.overhead import Overhead
 from evenflow_lab.benchmarks.spark.per_key import PerKeyWork
@@ -69,6 +70,7 @@ TINY = [
         0,
     ),
     (Join(rows=400, keys=100, partitions=2, service=0.1, rounds=1), 10, 4),
+    (HeavyAggregates(rows=400, keys=20, partitions=2, rounds=1), 3, 0),
 ]
 
 

@@ -73,6 +73,7 @@ BENCHMARKS = {
     "regret": Benchmark(
         "regret", "`auto` beside the best fixed scheme, over skew, drift and costs."
     ),
+    "scaling": Benchmark("scaling", "Partitions that follow a load which doubles and halves."),
     "soak": Benchmark("soak.benchmark", "Thousands of micro-batches: what grows?"),
     "stationary": Benchmark("stationary", "Do keys stay where they are while the load is steady?"),
     "tpch-q5": Benchmark("tpch_q5", "Throughput of the continuous TPC-H Q5 by θmax."),

@@ -83,6 +83,7 @@ export class QueryPage {
       last.scheme === "gateway" ? null : tile("hottest key", high ? percent(low) : "–", high ? bounds : "none counted"),
       last.scheme === "gateway" ? null : tile("state", bytes(last.state_bytes), `${last.replication.toFixed(2)} partitions per key`),
       query.lag === null ? null : tile("behind the topic", count(query.lag), "messages"),
+      last.load === null ? null : tile("load", percent(last.load), last.sizing, last.load > 1),
       late.some(Boolean) ? tile("did not count", late.filter(Boolean).join(", "), "in the last batch", true) : null);
   }
 

@@ -1,7 +1,7 @@
 // The charts of batches over time, on one time axis: balance with changes of plan, durations, rows, state.
 
 import { colour, el, replace, setText, tint } from "./dom.js";
-import { bytes, clock, count, moment, seconds, short, times, whole } from "./format.js";
+import { bytes, clock, count, moment, percent, seconds, short, times, whole } from "./format.js";
 
 const SYNC = "batches";
 const STRENGTH = { tasks: 100, messages: 100, sink: 62, plan: 40, observe: 28, commit: 18 };
@@ -22,7 +22,7 @@ export class Timeline {
   }
 
   show(data) {
-    const kind = Object.keys(data.steps).join() + (data.state_bytes?.some((b) => b > 0) ? "+state" : "");
+    const kind = Object.keys(data.steps).join() + (data.state_bytes?.some((b) => b > 0) ? "+state" : "") + (data.load_max ? "+load" : "");
     this.data = data;
     if (kind !== this.kind || !this.charts.length) {
       this.kind = kind;
@@ -72,6 +72,24 @@ export class Timeline {
       range: (u, low, high) => [0, (high || 1) * 1.06],
       values: short,
     });
+    if (data.load_max) {
+      this.add({
+        title: "Partitions",
+        height: 110,
+        columns: (d) => [d.time, d.partitions],
+        series: [{ label: "partitions", stroke: colour("var(--accent)"), fill: tint(14), width: 1.5, text: whole }],
+        range: (u, low, high) => [0, (high || 1) * 1.06],
+        values: short,
+      });
+      this.add({
+        title: "Share of the time that the busiest partition has to work",
+        height: 110,
+        columns: (d) => [d.time, d.load_max ?? d.time.map(() => 0)],
+        series: [{ label: "load", stroke: colour("var(--accent)"), fill: tint(14), width: 1.5, text: percent }],
+        range: (u, low, high) => [0, Math.max(1, (high || 1) * 1.06)],
+        values: percent,
+      });
+    }
     if (data.state_bytes.some((b) => b > 0)) {
       this.add({
         title: "State",

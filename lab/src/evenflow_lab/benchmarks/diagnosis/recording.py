@@ -32,7 +32,10 @@ def record_fault(name: str, folder: Path) -> Path:
     """
     module = "evenflow_lab.benchmarks.diagnosis.planted"
     command = [sys.executable, "-m", module, name, str(folder)]
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=_LONGEST)
+    try:
+        ran = subprocess.run(command, capture_output=True, text=True, timeout=_LONGEST)
+    except subprocess.TimeoutExpired:
+        raise InputError(f"the application {name!r} took more than {_LONGEST:g} seconds") from None
     if ran.returncode:
         last = ran.stderr.strip().splitlines()[-1:]
         raise InputError(f"the application {name!r} failed: {' '.join(last)}")

@@ -17,6 +17,7 @@ from evenflow_lab.benchmarks.spark.empty_batch import EmptyBatch
 from evenflow_lab.benchmarks.spark.figure13_14 import Figure13And14
 from evenflow_lab.benchmarks.spark.fluctuation import Fluctuation, Stream
 from evenflow_lab.benchmarks.spark.grouped import Grouped
+from evenflow_lab.benchmarks.spark.heavy_aggregates import HeavyAggregates
 from evenflow_lab.benchmarks.spark.join import Join
 from evenflow_lab.benchmarks.spark.overhead import Overhead
 from evenflow_lab.benchmarks.spark.per_key import PerKeyWork
@@ -37,6 +38,7 @@ MEASUREMENTS: dict[str, type[Measurement]] = {
         ScaleOut,
         Tolerance,
         Join,
+        HeavyAggregates,
     )
 }
 SIZES = ("usual", "quick", "full")

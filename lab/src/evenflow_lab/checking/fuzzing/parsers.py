@@ -78,6 +78,7 @@ def parsers() -> tuple[Parser, ...]:
         _sealed("partitions request", targets.partitions, samples.partition_requests()),
         _plain("owners", targets.owners, samples.owners()),
         _plain("controller's memory", targets.memory, samples.memories()),
+        _plain("load", targets.load, samples.loads()),
         _plain("event time", targets.event_time, samples.event_times()),
         _json("lease", targets.lease, samples.leases()),
         _json("metrics", targets.metrics, samples.metrics()),

@@ -72,7 +72,16 @@ def plans() -> list[Any]:
 
 
 def partition_requests() -> list[Any]:
-    return [{"partitions": 6, "instead_of": 4}]
+    return [{"partitions": 6, "instead_of": 4}, {"partitions": "auto", "instead_of": 4}]
+
+
+def loads() -> list[Any]:
+    """What is known of past batches, where the number of partitions follows the load."""
+    from evenflow.planning.scaling import Interval, ScalingMemory
+
+    seen = Interval(900, 10.0, busy=30.0, fullest=9.5, waiting=40, hottest=0.1)
+    known = ScalingMemory((seen, seen), quiet=3, before=(2, 0.01), calm=(20.0, 3))
+    return [ScalingMemory().to_json(), known.to_json()]
 
 
 def owners() -> list[Any]:

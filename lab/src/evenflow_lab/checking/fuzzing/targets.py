@@ -102,6 +102,13 @@ def memory(plain: Any) -> object:
     return Memory.from_json(plain).to_json()
 
 
+def load(plain: Any) -> object:
+    from evenflow.planning.scaling import Interval, Scaling, ScalingMemory, decide_partitions
+
+    now = Interval(100, 2.0, busy=3.0, fullest=1.9)
+    return decide_partitions(Scaling(most=8), ScalingMemory.from_json(plain), 4, now)
+
+
 def event_time(plain: Any) -> object:
     from evenflow.engine.event_time import Watermarks
 
