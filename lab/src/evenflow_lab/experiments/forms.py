@@ -10,6 +10,7 @@ import dataclasses
 import functools
 from collections.abc import Iterable
 
+from evenflow.model import InputError
 from evenflow_lab.experiments.claims import Claim, FigureRows, Judge, Row, Rows, Verdict
 
 _LITERAL = "literal=true"
@@ -27,10 +28,7 @@ def in_both_forms(claims: Iterable[Claim]) -> tuple[Claim, ...]:
 def _judged_twice(judge: Judge) -> Judge:
     @functools.wraps(judge)
     def both(rows: Rows) -> Verdict:
-        literal, ours = (
-            judge({figure: of_form(found, form) for figure, found in rows.items()})
-            for form in (True, False)
-        )
+        literal, ours = (_verdict(judge, rows, form) for form in (True, False))
         if literal == ours:
             return literal
         outcome = {True: "held", False: "not held", None: "open"}[ours.held]
@@ -38,6 +36,13 @@ def _judged_twice(judge: Judge) -> Judge:
         return Verdict(literal.held, measured, literal.why)
 
     return both
+
+
+def _verdict(judge: Judge, rows: Rows, literal: bool) -> Verdict:
+    found = judge({figure: of_form(own, literal) for figure, own in rows.items()})
+    if not isinstance(found, Verdict):
+        raise InputError(f"a judge of two forms must return a Verdict, got {found!r}")
+    return found
 
 
 def of_form(rows: FigureRows, literal: bool) -> list[Row]:
