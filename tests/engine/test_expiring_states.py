@@ -344,20 +344,20 @@ def test_a_key_whose_state_has_ended_is_not_in_the_state_that_people_read(scheme
         job_of(counting(ttl="10 milliseconds", merge=both), scheme=scheme),
         MemoryStorage(),
     )
-    keys = [f"k{i}" for i in range(20)]
-    first = rows_of(*((key, 0, 1) for key in keys))
-    outputs(job, [first, rows_of(("new", 0, 1))], lambda batch: 100 * batch, storage)
-    assert [row["k"] for row in listed(storage)] == ["new"]
-    assert state_of_key(storage, ["k3"])["rows"] == []
-    assert [row["state"]["n"] for row in state_of_key(storage, ["new"])["rows"]] == [1]
-    state = StoredState.of(Checkpoint.open(storage), 1)
-    before = StoredState.of(Checkpoint.open(storage), 0)
-    assert {row["k"] for row in listed(storage, 0)} == {*keys}
-    assert before.rows_like(pa.table({"k": keys})).num_rows == 20
-    assert state.rows_like(pa.table({"k": keys})).num_rows == 0
-    changed = [row for n in range(3) for row in changes(before, state, n).to_pylist()]
-    ended = [row for row in changed if row["k"] in keys]
-    assert {row["after"]["n"] for row in ended} <= {None}
+    keys = [f"k{i}" for i in range(60)]
+    over, left = keys[:6], keys[6:]
+    batches = [rows_of(*((key, 0, 1) for key in some)) for some in (over, left, [])]
+    outputs(job, batches, [0, 8, 15].__getitem__, storage)
+    assert {row["k"] for row in listed(storage)} == {*left}
+    assert {row["k"] for row in listed(storage, 1)} == {*keys}
+    for key in keys:
+        rows = state_of_key(storage, [key])["rows"]
+        assert [row["state"]["n"] for row in rows] == ([] if key in over else [1])
+    before, after = (StoredState.of(Checkpoint.open(storage), batch) for batch in (1, 2))
+    asked = pa.table({"k": keys})
+    assert [one.rows_like(asked).num_rows for one in (before, after)] == [60, 54]
+    changed = [row for n in range(3) for row in changes(before, after, n).to_pylist()]
+    assert sorted((row["k"], row["after"]["n"]) for row in changed) == [(k, None) for k in over]
 
 
 def listed(storage, batch=None):
