@@ -5,14 +5,24 @@ A bug is a function that is given pytest's `monkeypatch`. It may return a store 
 
 from __future__ import annotations
 
+from functools import reduce
+
+import numpy as np
+
+import evenflow.engine.due_keys as due_keys
+import evenflow.engine.kept_rows as kept_rows
 import evenflow.engine.loop as loop
+import evenflow.engine.processor_states as processor_states
 import evenflow.engine.program as program
+import evenflow.engine.task as task
 import evenflow.kafka.consumer_changelog as consumer_changelog
 import evenflow.kafka.consumer_partition as consumer_partition
 import evenflow.kafka.consumer_topics as consumer_topics
 import evenflow.kafka.gateway_source as gateway_source
 import evenflow.state.checkpoint as checkpoint
 import evenflow.state.leftovers as leftovers
+from evenflow.engine.expiring_states import ExpiringStates
+from evenflow.engine.keyed_states import KeyedStates
 from evenflow.engine.loop import Loop
 from evenflow.engine.task import Task
 from evenflow.kafka.consumer_config import ConsumerConfig
@@ -106,10 +116,9 @@ def one_batch_too_many_is_skipped(monkeypatch):
     """The loop takes the batch after the last committed one for committed."""
     real = Loop._run
 
-    def run(self, rows, batch, requests):
-        last = self.checkpoint.last()
-        if last is None or last.batch + 1 < batch or batch % 2:
-            real(self, rows, batch, requests)
+    def run(self, rows, last, *others):
+        if last is None or last.batch % 2:
+            real(self, rows, last, *others)
 
     monkeypatch.setattr(Loop, "_run", run)
 
@@ -182,6 +191,41 @@ def late_by_an_old_watermark(monkeypatch):
     monkeypatch.setattr(program.Watermarks, "after", after)
 
 
+def a_last_batch_is_forgotten(monkeypatch):
+    """A driver that finds a last batch begun and not committed goes on with the next rows."""
+    monkeypatch.setattr(Loop, "_end_closing", lambda self, last, rows: last)
+
+
+def timers_stay_behind(monkeypatch):
+    """A new routing table moves a key with its state, and not the entries of its timers."""
+    real = processor_states.new_looks
+    monkeypatch.setattr(
+        processor_states, "new_looks", lambda keys, old, new, arriving: real(keys, old, new, ())
+    )
+
+
+def what_is_over_lives_on(monkeypatch):
+    """Rows that come after the end of their key's state find it, if nobody looked at the key before."""
+    monkeypatch.setattr(ExpiringStates, "look_up", KeyedStates.look_up)
+
+
+def what_is_forgotten_is_dropped(monkeypatch):
+    """A key without state leaves at once, although an older version of it may lie elsewhere."""
+
+    def dropped(batch, partition, table):
+        empty = [
+            table.column(name).is_valid() for name in due_keys.state_columns(table.schema.names)
+        ]
+        return table.filter(reduce(due_keys.pa.compute.or_, empty))
+
+    monkeypatch.setattr(task, "without_forgotten", dropped)
+
+
+def parts_without_a_past(monkeypatch):
+    """The parts of a split key know only the rows that came since there are parts."""
+    monkeypatch.setattr(kept_rows, "every_pair", lambda number, group: 2 * (np.zeros(0, np.int64),))
+
+
 def lanes_without_topic(monkeypatch):
     """The partitions of two source topics share their lanes."""
     monkeypatch.setattr(gateway_source, "source_number", lambda topic, partition: partition)
@@ -214,6 +258,11 @@ BUGS = {
     dropping_after_a_restore: (LIGHT, None),
     moved_state_stays_behind: ("moved", None),
     late_by_an_old_watermark: ("windows, append", None),
+    a_last_batch_is_forgotten: ("windows, append", None),
+    timers_stay_behind: ("timers", None),
+    what_is_over_lives_on: ("endings", None),
+    what_is_forgotten_is_dropped: ("timers", None),
+    parts_without_a_past: ("joins, outer", None),
     lanes_without_topic: (CONSUMERS, None),
     control_records_expire: (CONSUMERS, None),
     # What the simulation has found itself, put back. These are rare: only drivers that are stopped.

@@ -150,3 +150,17 @@ def test_the_rows_of_a_hot_key_are_spread_over_the_tasks(name):
         fullest[scheme] = max(m["max_over_average"] for m in metrics)
     assert fullest["key"] > 2.5
     assert fullest["d-choices"] < 1.3
+
+
+@pytest.mark.parametrize("kind", ["time in the key", "watermark beside", "within"])
+@pytest.mark.parametrize("first", [-(1 << 63), -(1 << 63) + 3, (1 << 63) - 1, (1 << 63) - 3])
+def test_times_at_the_ends_of_the_range_of_timestamps(kind, first):
+    """A stream that had seen nothing later than the first of all moments could never go on, and a key
+    of the last ones was forgotten at once."""
+    storage, sink = MemoryStorage(), Tables()
+    seen = table_of([("a", first, 0)])
+    later = [seen] * 3 if first > 0 else [seen, table_of([("b", first + 20, 0)])]
+    list(run_stream(job_of(kind, 5), storage, later, sink))
+    assert [table.num_rows for table in sink.tables.values()] == (
+        [1, 0, 0] if first > 0 else [1, 1]
+    )

@@ -14,9 +14,10 @@ from evenflow.engine.expiring_states import ExpiringStates
 from evenflow.engine.failures import FunctionFailed
 from evenflow.engine.in_process import run_stream
 from evenflow.engine.job import Job
+from evenflow.engine.one_key import state_of_key
 from evenflow.engine.output import Tables
 from evenflow.engine.processors import EVENT_TIME, PROCESSING_TIME
-from evenflow.engine.stored_state import StoredState
+from evenflow.engine.stored_state import StoredState, changes
 from evenflow.grouping import make
 from evenflow.model import InputError
 from evenflow.operators import Aggregates, PerKey
@@ -334,3 +335,31 @@ def test_a_changed_ttl_is_carried_over_and_another_time_mode_refused():
     with pytest.raises(InputError, match=r"another computation .*time: "):
         outputs(other, [rows], None, storage, 3)
     assert not Aggregates(n=ef.count()).ends
+
+
+@pytest.mark.parametrize("scheme", ["key", "table", "w-choices"])
+def test_a_key_whose_state_has_ended_is_not_in_the_state_that_people_read(scheme):
+    """Its row of nulls is stored until no older version of it can lie elsewhere."""
+    job, storage = (
+        job_of(counting(ttl="10 milliseconds", merge=both), scheme=scheme),
+        MemoryStorage(),
+    )
+    keys = [f"k{i}" for i in range(60)]
+    over, left = keys[:6], keys[6:]
+    batches = [rows_of(*((key, 0, 1) for key in some)) for some in (over, left, [])]
+    outputs(job, batches, [0, 8, 15].__getitem__, storage)
+    assert {row["k"] for row in listed(storage)} == {*left}
+    assert {row["k"] for row in listed(storage, 1)} == {*keys}
+    for key in keys:
+        rows = state_of_key(storage, [key])["rows"]
+        assert [row["state"]["n"] for row in rows] == ([] if key in over else [1])
+    before, after = (StoredState.of(Checkpoint.open(storage), batch) for batch in (1, 2))
+    asked = pa.table({"k": keys})
+    assert [one.rows_like(asked).num_rows for one in (before, after)] == [60, 54]
+    changed = [row for n in range(3) for row in changes(before, after, n).to_pylist()]
+    assert sorted((row["k"], row["after"]["n"]) for row in changed) == [(k, None) for k in over]
+
+
+def listed(storage, batch=None):
+    state = StoredState.of(Checkpoint.open(storage), batch)
+    return [row for owner in range(state.partitions) for row in state.rows(owner).to_pylist()]

@@ -103,8 +103,11 @@ def test_a_batch_whose_owners_have_not_each_reported_once_does_not_count(sources
     job = Job(("k",), ROWS, KeyedStates(COUNTS), make("key"), 4)
     checkpoint, sink = Checkpoint.open(MemoryStorage(), job.identity()), Tables()
     loop = Loop(KeyedProgram(job, sink, Forgetful(sources)), checkpoint)
-    with pytest.raises(EvenflowError, match="of 4 partitions, . have reported, and not one by one"):
-        for number in range(2):
-            loop(batches()[number], number)
+    for number in range(batch):
+        loop(batches()[number], number)
+    with pytest.raises(
+        EvenflowError, match=r"of 4 partitions, . have reported, and not one by one"
+    ):
+        loop(batches()[batch], batch)
     last = checkpoint.last()
     assert (-1 if last is None else last.batch, len(sink.tables)) == (batch - 1, batch)

@@ -150,7 +150,8 @@ class DistinctRows(Work):
             times.late += int((~counted).sum())
         if self.rule.within:
             # A row without a time is of 1970 to Spark, and so is what it remembers of it.
-            return np.where(known, moments, 0) + self.rule.delay, counted
+            last = _NEVER - self.rule.delay
+            return np.minimum(np.where(known, moments, 0), last) + self.rule.delay, counted
         if column in self.rule.keys:
             return np.where(known, moments, _NEVER), counted
         return never, counted

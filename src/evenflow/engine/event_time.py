@@ -13,6 +13,7 @@ from evenflow.model import InputError, shapes
 from evenflow.state.segments import Segment
 
 Moment = int | None  #: None: before all that has been seen
+_EARLIEST = -(1 << 63)  # of all timestamps
 
 
 _MOMENT = shapes.or_none(shapes.whole())
@@ -78,7 +79,9 @@ class Watermarks(NamedTuple):
             newest += [None] * (len(moments) - len(newest))
             newest = [latest(a, b) for a, b in zip(newest, moments, strict=True)]
         known = [moment for moment in newest if moment is not None]
-        reached = min(known) - delay if known and len(known) == len(newest) else None
+        reached = None
+        if known and len(known) == len(newest):
+            reached = max(min(known) - delay, _EARLIEST)  # else the next batch could not read it
         return {
             "closed": self.closed,
             "watermark": latest(self.closed, reached),

@@ -117,7 +117,7 @@ class Loop:
     staged: set[Storage] = field(default_factory=set)  #: where files of batches may be left behind
     grace: float = GRACE
     without_rows: Callable[[Any], Any] = _without_rows
-    begun: set[int] = field(default_factory=set)  #: which batch this driver looked at first
+    begun: set[bool] = field(default_factory=set)  #: True once it was called with rows
 
     def __call__(self, rows: Any, batch: int) -> None:
         """Run a batch of the source.
@@ -158,13 +158,12 @@ class Loop:
     def _end_closing(self, last: Manifest | None, rows: Any) -> Manifest | None:
         """Run the batch without rows that an earlier driver has begun and not committed: what it has
         delivered must not be taken for the output of these rows."""
-        if last is None or self.begun:
-            self.begun.add(0)
-            return last
-        if is_closing(self.checkpoint.storage, last.batch + 1):
+        storage = self.checkpoint.storage
+        if last is not None and not self.begun and is_closing(storage, last.batch + 1):
             self._close(last, self.without_rows(rows))
-        self.begun.add(last.batch + 1)
-        return self.checkpoint.last()
+            last = self.checkpoint.last()
+        self.begun.add(True)
+        return last
 
     def _run(
         self, rows: Any, last: Manifest | None, source: Source, closings: int, requests: Requests

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from evenflow.engine.event_time import as_text
 from evenflow.engine.routing import fingerprints_of
-from evenflow.engine.stored_state import key_names_of
+from evenflow.engine.stored_state import key_names_of, without_ended
 from evenflow.model import InputError
 from evenflow.model.owners import Owners
 from evenflow.state.checkpoint import FOLDER, IDENTITY, Checkpoint, content_of
@@ -79,6 +79,7 @@ def state_of_key(path: str | os.PathLike[str] | Storage, key: Sequence[Any]) -> 
     stored = table.column_names
     own = [*key_columns(stored)[len(names) :], *own_key_columns(stored)]
     states = [name for name in state_columns(stored) if name not in own]
+    table = without_ended(table, states, identity)
     expires = None
     if last.segments[0].expires is not None:
         expires = own[0] if own else states[0]

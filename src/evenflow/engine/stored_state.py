@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
@@ -16,6 +16,7 @@ from evenflow.engine.routing import fingerprints_of
 from evenflow.model import InputError
 from evenflow.model.owners import Owners
 from evenflow.operators.grouping_rows import group_rows
+from evenflow.operators.state_variables import empty_rows
 from evenflow.state.checkpoint import Checkpoint
 from evenflow.state.compaction import newest
 from evenflow.state.evolution import evolved
@@ -139,11 +140,13 @@ class StoredState:
         """The columns of `rows`."""
         return self._readable(self._stored_schema.empty_table()).schema
 
-    def rows(self, owner: int) -> pa.Table:
+    def rows(self, owner: int, ended: bool = False) -> pa.Table:
         """The keys of one owner, with their state and the batch that wrote it.
 
         Parameters:
             owner: 0 … `partitions` − 1.
+            ended: whether to list keys whose state has ended or was cleared, with nulls, as long as
+                something is stored of them.
         """
         now = self._owners[self._epoch]
 
@@ -167,6 +170,7 @@ class StoredState:
         schema = pa.schema([(FINGERPRINT, pa.int64()), *self._stored_schema])
         table = newest(pa.concat_tables([evolved(one, schema) for one in tables]))
         table = table.filter(pa.array(now(fingerprints_in(table)) == owner))
+        table = table if ended else without_ended(table, self._columns[2], self.identity)
         return self._readable(table if self._expiry is None else self._expiry.alive(table))
 
     def rows_like(self, keys: pa.Table) -> pa.Table:
@@ -185,6 +189,7 @@ class StoredState:
         found = rows_of_fingerprints(self.storage, segments, owners, np.unique(prints), schema)
         if found is None:
             return self.schema().empty_table()
+        found = without_ended(found, self._columns[2], self.identity)
         alive = found if self._expiry is None else self._expiry.alive(found)
         table = self._readable(alive)
         of, _ = _matches(table.select(keys.column_names), keys)
@@ -213,6 +218,20 @@ class StoredState:
         return found
 
 
+def without_ended(table: pa.Table, states: Sequence[str], identity: Mapping[str, Any]) -> pa.Table:
+    """Stored rows without those of keys whose state has ended by itself, or was cleared.
+
+    Parameters:
+        states: the columns of the state.
+        identity: of the checkpoint. Only work that has timers or a TTL keeps such rows; elsewhere,
+            nulls may be all that there is to know of a key.
+    """
+    if "time" not in identity:
+        return table
+    ended = empty_rows(table.select(states))
+    return table.filter(pa.array(~ended)) if ended.any() else table
+
+
 def key_names_of(manifest: Manifest | None, identity: Mapping[str, Any]) -> list[str] | None:
     """The key columns in their order; None if there are several and no batch of this version has said
     which is which: an identity has them sorted by name."""
@@ -234,7 +253,7 @@ def changes(before: StoredState | None, after: StoredState, owner: int) -> pa.Ta
     Returns a table with the columns of the keys, `before` and `after`, two structs; `before` is null
     for a key that is new.
     """
-    rows = after.rows(owner)
+    rows = after.rows(owner, ended=True)
     since = -1 if before is None else before.manifest.batch
     rows = rows.filter(pa.array(rows.column(BATCH).to_numpy() > since))
     n = after.key_width

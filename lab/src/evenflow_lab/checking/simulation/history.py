@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from typing import NamedTuple
 
 from evenflow.state.manifest import Manifest
 from evenflow.state.records import Place, record_in
+from evenflow.state.source import moment_in
+from evenflow_lab.checking.simulation.spark_habits import rows_in
 
 _NAME = re.compile(r"manifests/(\d+)-(\d+)\.json")
 
@@ -17,11 +18,13 @@ class Violation(AssertionError):
 
 
 class Committed(NamedTuple):
-    """A batch that counts."""
+    """A batch that counts: its rows, none where it only closes what event time has passed, and when it
+    began, in milliseconds."""
 
     manifest: Manifest
     start: int
     end: int
+    moment: int
 
 
 class History:
@@ -62,9 +65,15 @@ class History:
         expected = 0 if before is None else before.manifest.batch + 1
         if manifest.batch != expected:
             self.wrong.append(f"{name} commits batch {manifest.batch} after batch {expected - 1}")
-        entry = json.loads(manifest.source["offsets"])
-        start, end = entry["start"], entry["end"]
+        entry = manifest.source["offsets"]
+        start, end = rows_in(entry)
+        if before is not None and manifest.closings > before.manifest.closings:
+            if manifest.source != before.manifest.source:
+                self.wrong.append(
+                    f"{name} has no rows, and another source than the batch before it"
+                )
+            start = before.end
         if start != (0 if before is None else before.end):
             done = 0 if before is None else before.end
             self.wrong.append(f"{name} has the rows from {start} on, and {done} rows are done")
-        self.committed.append(Committed(manifest, start, end))
+        self.committed.append(Committed(manifest, start, end, moment_in(entry) or 0))

@@ -12,23 +12,29 @@ import pyarrow as pa
 
 import evenflow as ef
 from evenflow.engine.distinct_rows import DistinctRows
+from evenflow.engine.expiring_states import ExpiringStates
 from evenflow.engine.job import Job
 from evenflow.engine.joined_rows import JoinedRows
 from evenflow.engine.keyed_states import KeyedStates
 from evenflow.engine.ordered_states import OrderedStates
+from evenflow.engine.processor_states import ProcessorStates
+from evenflow.engine.processors import PROCESSING_TIME
 from evenflow.engine.session_states import SessionStates
 from evenflow.engine.windowed_states import WindowedStates
 from evenflow.grouping import make
 from evenflow.operators import Aggregates, IntervalJoin, PerKey, Window
 from evenflow.operators.deduplication import Deduplication
+from evenflow.operators.expiring import Expiring
 from evenflow.operators.sessions import Session
 from evenflow.ordering import Record, Writer
 from evenflow.planning.controller import Replanning
 from evenflow_lab.checking.simulation import oracle
 from evenflow_lab.checking.simulation.oracle import Row
+from evenflow_lab.checking.simulation.visits import Visits
 
 _TIMES = pa.timestamp("us", "UTC")
 _ROWS = pa.schema([("k", pa.string()), ("ts", _TIMES), ("v", pa.int64())])
+_SIDED = pa.schema([*_ROWS, ("right", pa.bool_())])
 _LOG = pa.schema(
     [
         ("key", pa.binary()),
@@ -63,11 +69,35 @@ def _in_order(key: Any, rows: Any, state: Any) -> dict[str, int]:
     return {"n": n, "digest": digest}
 
 
+def _added(key: Any, rows: Any, state: Any) -> dict[str, int]:
+    n, total = (state["n"], state["total"]) if state else (0, 0)
+    return {"n": n + len(rows["v"]), "total": total + int(rows["v"].sum())}
+
+
+def _both(a: Any, b: Any) -> dict[str, int]:
+    return {"n": a["n"] + b["n"], "total": a["total"] + b["total"]}
+
+
+def _ended(key: Any, state: Any) -> dict[str, int]:
+    return {"n": -state["n"], "total": state["total"]}
+
+
 _EAGER = Replanning(theta=0.01, margin=0, certainty=0)
 _SQUARES = PerKey(_squares, state={"squares": pa.int64()}, columns=["v"])
 _IN_ORDER = PerKey(_in_order, state={"n": pa.int64(), "digest": pa.int64()}, columns=["v"])
 _JOIN = IntervalJoin(
     ("ts", "ts"), 4, (("ts", "a_ts"), ("v", "a_v")), (("ts", "b_ts"), ("v", "b_v")), None, 5
+)
+
+_OUTER = IntervalJoin(("ts", "ts"), 9, _JOIN.left, _JOIN.right, "right", 5, how="left")
+_LIVES, _AFTER = 1_500, 2_500  # milliseconds; a batch takes about one second
+_ENDING = PerKey(
+    _added,
+    "n bigint, total bigint",
+    merge=_both,
+    expired=_ended,
+    columns=["v"],
+    ttl=f"{_LIVES} milliseconds",
 )
 
 
@@ -129,11 +159,26 @@ def job_of(kind: str) -> Job:
         "joins": lambda: Job(
             ("k",), _ROWS, JoinedRows(_JOIN), make("table"), PARTITIONS, 0, _EAGER
         ),
+        "joins, outer": lambda: Job(
+            ("k",), _SIDED, JoinedRows(_OUTER), make("table"), PARTITIONS, 0, _EAGER
+        ),
+        "endings": lambda: Job(
+            ("k",), _ROWS, ExpiringStates(Expiring(_ENDING)), make("w-choices"), PARTITIONS
+        ),
+        "timers": lambda: Job(
+            ("k",),
+            _ROWS,
+            ProcessorStates(Visits(_AFTER, _LIVES), PROCESSING_TIME),
+            make("table"),
+            PARTITIONS,
+            0,
+            _EAGER,
+        ),
         "order": lambda: Job(("key",), _LOG, OrderedStates(_IN_ORDER), make("key"), PARTITIONS),
     }[kind]()
 
 
-MOVING = ("moved", "joins")  #: whose keys move once there are enough of them in a batch
+MOVING = ("moved", "joins", "timers")  #: whose keys move once there are enough of them in a batch
 ENGINE = (
     "split",
     "hash",
@@ -144,8 +189,13 @@ ENGINE = (
     "sessions",
     "duplicates",
     "joins",
+    "joins, outer",
+    "endings",
+    "timers",
     "order",
 )
+#: Where a batch without rows closes what event time has passed.
+CLOSING = tuple(kind for kind in ENGINE if job_of(kind).work.closes_without_rows)
 
 
 def input_of(kind: str, seed: int, most: int) -> Input:
@@ -166,15 +216,18 @@ def _keyed(kind: str, seed: int, most: int) -> Input:
     for i in range(most):
         # Where keys move, there are many of them, and what is hot changes.
         hot, share, others = (f"hot {i // 150 % 2}", 0.25, 10) if moving else ("hot", 0.4, 5)
+        others = 60 if kind == "timers" else others  # whose rows do not come with every batch
         key: str | None = hot if chance.random() < share else f"k{chance.randrange(others)}"
         key = None if chance.random() < 0.05 and kind != LIGHT else key
-        made.append((key, 3 * i + chance.randrange(-6, 7) + 100, chance.randrange(9)))
+        row: Row = (key, 3 * i + chance.randrange(-6, 7) + 100, chance.randrange(9))
+        made.append((*row, chance.random() < 0.5) if kind == "joins, outer" else row)
 
     def table(start: int, end: int) -> pa.Table:
-        columns = list(zip(*made[start:end], strict=True)) or [(), (), ()]
-        types = (pa.string(), pa.int64(), pa.int64())
-        arrays = [pa.array(list(c), t) for c, t in zip(columns, types, strict=True)]
-        return pa.table([arrays[0], arrays[1].cast(_TIMES), arrays[2]], schema=_ROWS)
+        schema = _SIDED if kind == "joins, outer" else _ROWS
+        columns = list(zip(*made[start:end], strict=True)) or [()] * len(schema)
+        plain = [pa.int64() if field.type == _TIMES else field.type for field in schema]
+        arrays = [pa.array(list(c), t) for c, t in zip(columns, plain, strict=True)]
+        return pa.table(arrays, names=schema.names).cast(schema)
 
     oracles: dict[str, Callable[[], Any]] = {
         "moved": lambda: oracle.Counts(squares=True),
@@ -183,6 +236,9 @@ def _keyed(kind: str, seed: int, most: int) -> Input:
         "sessions": lambda: oracle.Sessions(8, 5),
         "duplicates": lambda: oracle.Distinct(5),
         "joins": lambda: oracle.Pairs(4, 5),
+        "joins, outer": lambda: oracle.Outer(9, 5),
+        "endings": lambda: oracle.Ending(_LIVES),
+        "timers": lambda: oracle.Timed(_AFTER, _LIVES),
     }
     return Input(lambda a, b: made[a:b], table, oracles.get(kind, oracle.Counts))
 

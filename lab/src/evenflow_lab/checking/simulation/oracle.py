@@ -23,7 +23,17 @@ class Expected(NamedTuple):
     also: dict[Any, Row] = {}  # noqa: RUF012
 
 
-class Counts:
+class Oracle:
+    """What becomes of a stream, batch by batch.
+
+    Attributes:
+        moment: when the batch began, in milliseconds.
+    """
+
+    moment = 0
+
+
+class Counts(Oracle):
     """Key → (rows, sum), and the sum of squares: every key of a batch is put out."""
 
     def __init__(self, squares: bool = False) -> None:
@@ -46,7 +56,7 @@ class Counts:
         return [(key, *values) for key, values in self.known.items()]
 
 
-class Windows:
+class Windows(Oracle):
     """(Key, end of window) → (rows, sum), as Spark aggregates with a watermark."""
 
     def __init__(self, size: int, slide: int, delay: int, append: bool) -> None:
@@ -77,7 +87,7 @@ class Windows:
         return [(*window, *values) for window, values in self._open.items()]
 
 
-class Sessions:
+class Sessions(Oracle):
     """(Key, end, start) → (rows, sum), as Spark aggregates in session windows: put out when over."""
 
     def __init__(self, gap: int, delay: int) -> None:
@@ -112,7 +122,7 @@ class Sessions:
         return [(key, *session) for key, sessions in self._open.items() for session in sessions]
 
 
-class Distinct:
+class Distinct(Oracle):
     """(Key, time) of the rows seen so far, as Spark drops duplicates whose event time is in the key."""
 
     def __init__(self, delay: int) -> None:
@@ -139,7 +149,7 @@ class Distinct:
         return [(key, time, time) for key, time in self._known]
 
 
-class Pairs:
+class Pairs(Oracle):
     """A self-join in event time: all rows that were taken in are kept."""
 
     def __init__(self, within: int, delay: int) -> None:
@@ -169,7 +179,7 @@ class Pairs:
         return None  # what is kept is known by the pairs that it makes
 
 
-class Ordered:
+class Ordered(Oracle):
     """Key → (messages, digest in the order written), of the messages whose turn has come.
 
     Parameters:
@@ -203,3 +213,93 @@ class Ordered:
 
     def state(self) -> list[Row]:
         return [(key, *values) for key, values in self._known.items()]
+
+
+class Ending(Oracle):
+    """Key → (rows, sum) until no row has come for a while of processing time: what is over is put out,
+    with its number of rows negative, before the rows of a batch count."""
+
+    def __init__(self, lives: int) -> None:
+        self._lives = lives
+        self._known: dict[Any, tuple[int, int, int]] = {}
+
+    def batch(self, rows: Rows) -> Expected:
+        over = [key for key, (_, _, until) in self._known.items() if until <= self.moment]
+        put_out = [(key, -n, total) for key in over for n, total, _ in [self._known.pop(key)]]
+        touched: dict[Any, None] = {}
+        for key, _, value in rows:
+            n, total, _ = self._known.get(key, (0, 0, 0))
+            self._known[key] = (n + 1, total + value, self.moment + self._lives)
+            touched[key] = None
+        return Expected([*put_out, *((key, *self._known[key][:2]) for key in touched)])
+
+    def state(self) -> list[Row]:
+        return [(key, *known) for key, known in self._known.items()]
+
+
+class Timed(Oracle):
+    """What a `Visits` puts out: of keys with rows, how many there were and how many lately; and of keys
+    whose timer is due, how many there were, which are forgotten then."""
+
+    def __init__(self, after: int, lives: int) -> None:
+        self._after, self._lives = after, lives
+        self._rows: defaultdict[Any, int] = defaultdict(int)
+        self._lately: dict[Any, tuple[int, int]] = {}
+        self._timers: dict[Any, int] = {}
+
+    def batch(self, rows: Rows) -> Expected:
+        now = self.moment
+        self._lately = {key: one for key, one in self._lately.items() if one[1] > now}
+        put_out: list[Row] = []
+        for key in dict.fromkeys(row[0] for row in rows):
+            came = sum(row[0] == key for row in rows)
+            self._rows[key] += came
+            self._lately[key] = (self._lately.get(key, (0, 0))[0] + came, now + self._lives)
+            self._timers.setdefault(key, now + self._after)
+            put_out += [(key, "rows", self._rows[key]), (key, "lately", self._lately[key][0])]
+        for key in [key for key, moment in self._timers.items() if moment <= now]:
+            del self._timers[key]
+            put_out.append((key, "timer", self._rows.pop(key, 0)))
+        return Expected(put_out)
+
+    def state(self) -> None:
+        return None  # what is kept is known by what is put out
+
+
+class Outer(Oracle):
+    """A join of two sides in event time: pairs, and left rows that can find no partner any more."""
+
+    def __init__(self, within: int, delay: int) -> None:
+        self._within, self._delay = within, delay
+        self._rows: list[list[Any]] = []  # key, time, value, side, whether it is settled
+        self._newest: dict[bool, int] = {}
+        self._closed: int | None = None
+        self._watermark: int | None = None
+
+    def batch(self, rows: Rows) -> Expected:
+        late, self._closed = self._closed, self._watermark
+        put_out: list[Row] = []
+        for key, time, value, right in rows:
+            if late is not None and time <= late:
+                continue
+            new = [key, time, value, right, bool(right)]
+            for old in self._rows:
+                near = abs(old[1] - time) <= self._within
+                if key is not None and old[0] == key and old[3] != right and near:
+                    a, b = (old, new) if right else (new, old)
+                    put_out.append((key, *a[1:3], *b[1:3]))
+                    a[4] = True
+            self._rows.append(new)
+        for row in self._rows:
+            if self._closed is not None and not row[4] and row[1] <= self._closed - self._within:
+                put_out.append((*row[:3], None, None))
+                row[4] = True
+        for _, time, _, right in rows:
+            self._newest[right] = max(self._newest.get(right, time), time)
+        if len(self._newest) == 2:
+            reached = min(self._newest.values()) - self._delay
+            self._watermark = reached if self._watermark is None else max(self._watermark, reached)
+        return Expected(put_out)
+
+    def state(self) -> None:
+        return None

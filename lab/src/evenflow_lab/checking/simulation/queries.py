@@ -11,6 +11,8 @@ import pyarrow as pa
 
 import evenflow.engine.key_costs
 import evenflow.engine.loop
+import evenflow.engine.processor_run
+import evenflow.engine.splitting
 import evenflow.engine.tally
 import evenflow.engine.task
 import evenflow.operators.per_key
@@ -31,7 +33,14 @@ from evenflow.state.manifest import seal
 from evenflow.state.segments import read_segment
 from evenflow_lab.checking.simulation import ledger
 from evenflow_lab.checking.simulation.history import History, Violation
-from evenflow_lab.checking.simulation.kinds import LIGHT, MOVING, PARTITIONS, input_of, job_of
+from evenflow_lab.checking.simulation.kinds import (
+    CLOSING,
+    LIGHT,
+    MOVING,
+    PARTITIONS,
+    input_of,
+    job_of,
+)
 from evenflow_lab.checking.simulation.query_checks import check_query
 from evenflow_lab.checking.simulation.schedule import Fault, Schedule
 from evenflow_lab.checking.simulation.spark_habits import OnTasks, StreamExecution, Tasks
@@ -44,11 +53,13 @@ KEEP = 2
 CHECKPOINT, OUTPUT = "checkpoint/", "output/"
 _COLLECT_EVERY = 3
 _MOST_STARTS = 60
+_MOST_PAUSES = 4  # starts without the later rows
 _REFUSALS = 3  # of restarted drivers in a row, after which nobody starts it again
 
 _FROM_OUTSIDE = Stopwatch(
     evenflow.engine.key_costs,
     evenflow.engine.loop,
+    evenflow.engine.processor_run,
     evenflow.engine.tally,
     evenflow.engine.task,
     evenflow.operators.per_key,
@@ -84,6 +95,7 @@ class Query:
         self._finished = False
         self._again = 0  # refusals in a row
         self._beating = False
+        self._paused = 0
 
     def run(self) -> World:
         """Run it and check what has come of it; a `Violation` says what is wrong."""
@@ -129,7 +141,7 @@ class Query:
 
     def _drive(self, actor: Actor) -> None:
         try:
-            self._run_query(actor)
+            done = self._run_query(actor)
         except InputError as error:
             if "is in use by" in str(error):
                 return
@@ -143,9 +155,11 @@ class Query:
             if not type(error).__module__.startswith("evenflow"):
                 raise
         else:
-            self._finished = True
+            self._finished = done
 
-    def _run_query(self, actor: Actor) -> None:
+    def _run_query(self, actor: Actor) -> bool:
+        """Run the query on all rows that are there, and what event time has passed then; whether no
+        more rows will come."""
         storage, sink = self.storage, ParquetSink(self.output)
         checkpoint = Checkpoint.open(storage, self.identity)
         holder = {"pid": len(self._drivers), "host": actor.name, "machine": actor.name}
@@ -167,15 +181,27 @@ class Query:
             )
             rows = self.input.rows if self.schedule.kind == LIGHT else self.input.table
             sizes = (50, 120) if self.schedule.kind in MOVING else (1, 5)
-            execution = StreamExecution(self.world, storage, self.schedule.rows, sizes)
+            available = self._available()
+            execution = StreamExecution(self.world, storage, available, sizes)
             execution.run(lambda batch, start, end: loop(rows(start, end), batch))
+            loop.close(rows(0, 0))
             lease.release()
+            return available == self.schedule.rows
         except Exception:
             lease.release()
             raise
         finally:
             self._drivers[actor] = None
             lease.abandon()
+
+    def _available(self) -> int:
+        """How many rows there are when a driver starts. Where a batch without rows closes what event
+        time has passed, the stream may pause, so that there is one within it."""
+        if self.schedule.kind in CLOSING and self.world.chance.random() < 0.5:
+            self._paused += 1
+            if self._paused < _MOST_PAUSES:
+                return self.schedule.rows // 2
+        return self.schedule.rows
 
     def _program(self, sink: ParquetSink) -> Program:
         if self.schedule.kind == LIGHT:
@@ -189,7 +215,7 @@ class Query:
 
     def _last_word(self) -> None:
         """A driver on a calm day finds nothing left to do, and nothing wrong."""
-        self._finished, self._again = False, _REFUSALS - 1
+        self._finished, self._again, self._paused = False, _REFUSALS - 1, _MOST_PAUSES
         self.world.spawn("cluster", self._keep_running)
         self.world.run()
 
@@ -290,19 +316,21 @@ class Query:
 
 @contextmanager
 def _substituted(world: World) -> Iterator[None]:
-    """Clock, names and the pace of cleaning up, for as long as a schedule runs."""
+    """Clock, names, and what has to come soon in a short run, for as long as a schedule runs."""
     loop: Any = evenflow.engine.loop
-    kept = loop.COLLECT_EVERY
+    splitting: Any = evenflow.engine.splitting
+    kept, little = loop.COLLECT_EVERY, splitting._LITTLE
     loggers = [logging.getLogger(name) for name in ("evenflow.query", "evenflow.plan")]
     levels = [logger.level for logger in loggers]
     for logger in loggers:
         logger.setLevel(logging.CRITICAL)
     loop.COLLECT_EVERY = _COLLECT_EVERY
+    splitting._LITTLE = 5  # batches are small
     _FROM_OUTSIDE.install(world)
     try:
         yield
     finally:
         _FROM_OUTSIDE.remove()
-        loop.COLLECT_EVERY = kept
+        loop.COLLECT_EVERY, splitting._LITTLE = kept, little
         for logger, level in zip(loggers, levels, strict=True):
             logger.setLevel(level)

@@ -136,19 +136,19 @@ class StreamExecution:
     Parameters:
         world: whose turn it is.
         storage: of the checkpoint location.
-        total: how many rows there will be.
+        available: how many rows there are.
         sizes: how many rows a batch has at least and at most.
     """
 
     def __init__(
-        self, world: World, storage: SimulatedStorage, total: int, sizes: tuple[int, int]
+        self, world: World, storage: SimulatedStorage, available: int, sizes: tuple[int, int]
     ) -> None:
         self._log = SimulatedStorage(storage.store, storage.under(PROGRESS).folder, synced=False)
-        self._world, self._total, self._sizes = world, total, sizes
+        self._world, self._available, self._sizes = world, available, sizes
         self._chance = random.Random(world.names.random())
 
     def run(self, run_batch: Callable[[int, int, int], None]) -> None:
-        """Until all rows are done: `run_batch(batch, start, end)`."""
+        """Until all available rows are done: `run_batch(batch, start, end)`."""
         if not self._log.list("metadata"):
             self._log.create("metadata", json.dumps({"id": self._world.uuid4().hex}).encode())
         for batch, start, end in self._batches():
@@ -161,11 +161,12 @@ class StreamExecution:
         if last >= 0 and last not in commits:
             yield (last, *self._planned(last))
         end = 0 if last < 0 else self._planned(last)[1]
-        while end < self._total:
-            start, end = end, min(self._total, end + self._chance.randint(*self._sizes))
+        while end < self._available:
+            start, end = end, min(self._available, end + self._chance.randint(*self._sizes))
             last += 1
-            entry = {"at": round(self._world.time() * 1000), "start": start, "end": end}
-            if not self._log.create(f"offsets/{last}", json.dumps(entry).encode()):
+            began = json.dumps({"batchTimestampMs": round(self._world.time() * 1000)})
+            entry = f"v1\n{began}\n{json.dumps({'start': start, 'end': end})}"
+            if not self._log.create(f"offsets/{last}", entry.encode()):
                 raise LogTaken(f"offsets/{last}")
             yield last, start, end
 
@@ -173,5 +174,10 @@ class StreamExecution:
         return {int(name.removeprefix(log)) for name in self._log.list(log)}
 
     def _planned(self, batch: int) -> tuple[int, int]:
-        entry = json.loads(self._log.read(f"offsets/{batch}"))
-        return entry["start"], entry["end"]
+        return rows_in(self._log.read(f"offsets/{batch}").decode())
+
+
+def rows_in(entry: str) -> tuple[int, int]:
+    """The first row of a batch and the one after its last, by the log's entry."""
+    found = json.loads(entry.splitlines()[-1])
+    return found["start"], found["end"]
