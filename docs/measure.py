@@ -369,8 +369,8 @@ def regret() -> str:
         "" if len(cells) == setup["all cells"] else "".join(f" --only {c['cell']}" for c in cells)
     )
     text = (
-        f"{len(rows)} of {setup['all cells']} cells of {setup['batches']} batches over {setup['keys']:,} keys; seconds of all "
-        "batches, from the first one on."
+        f"{len(rows)} of {setup['all cells']} cells, of {setup['batches']} batches over "
+        f"{setup['keys']:,} keys; seconds of all batches, from the first one on."
     )
     goals = [
         f"- {goal['what']}: **{goal['measured']:.2f}**, at most {goal['at_most']:g} "

@@ -43,6 +43,7 @@ CHANGE_EVERY = 3  #: batches, where hot keys change
 WORK = 0.4  #: seconds of work in a batch, for each partition, if it were even
 CHEAP_ROWS = 60_000  #: of a batch whose rows cost nothing but themselves
 AUTO, PLAIN = "auto", "key"
+FEW = (2, 5, 9, 13, 17, 21, 24)  #: a cell of each kind, to try it out
 
 
 @dataclass(frozen=True)
@@ -138,12 +139,9 @@ def cells() -> list[Cell]:
     return [*even, *skewed]
 
 
-FEW = (2, 5, 9, 13, 17, 21, 24)  #: one cell of each kind, to try it out
-
-
 def run(
     quick: Annotated[bool, "Some of the cells, to try it out."] = False,
-    only: Annotated[list[int] | None, "The number of a cell; repeatable."] = None,
+    only: Annotated[list[int] | None, "The number of a cell, from 0; repeatable."] = None,
     progress: Progress = say_nothing,
 ) -> Iterator[Result]:
     from evenflow.spark.session import running_session
