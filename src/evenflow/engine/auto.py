@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -96,8 +97,16 @@ def choose_next(
     loads = loads_of(keys, job.work.mergeable)
     slow = known.slow() * reports.rows / plan.partitions
     loads[plan.scheme] = seen.load._replace(fullest=max(seen.load.fullest, slow))
-    prices = known.known(usual, plan.partitions)
+    loads["key"] = loads["key"]._replace(moved=float(len(plan.table.entries)))
+    prices = replace(known.known(usual, plan.partitions), state=_state_bytes(reports))
     return choose(plan.scheme, loads, prices, plan.partitions, known)
+
+
+def _state_bytes(reports: Reports) -> float:
+    """What is kept of a key, on average over what this batch has written."""
+    written = [one["segment"] for one in reports.state if one.get("segment")]
+    rows = sum(one["rows"] for one in written)
+    return sum(one["bytes"] for one in written) / rows if rows else 0.0
 
 
 def observed(plan: Plan, scheme: GroupingScheme, reports: Reports, seconds: float) -> Observed:

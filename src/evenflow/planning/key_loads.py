@@ -67,7 +67,8 @@ class KeyLoads:
             at = order[np.minimum(np.searchsorted(known[order], prints), len(known) - 1)]
             owners = np.where(known[at] == prints, place[at], owners)
         fullest = max(self._fullest(prints, counts, owners), _PLANNED * self.rows / self.partitions)
-        return Load(self.rows, min(fullest, self.hashed().fullest), in_python=True)
+        moved = float((owners != self._homes(prints)).sum())
+        return Load(self.rows, min(fullest, self.hashed().fullest), in_python=True, moved=moved)
 
     def split(self, choices: int | None) -> Load:
         """Every key in as many partitions as it may use: two, or any number (None)."""
