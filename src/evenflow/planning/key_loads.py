@@ -99,9 +99,8 @@ class KeyLoads:
         """Parts of states, if a key is in two partitions at most: a key with one row is in one."""
         light = max(0, self.keys - len(counts))
         rows = self._rest(counts) / light if light else 0.0
-        return float((2 - 0.5 ** (np.maximum(counts, 1) - 1)).sum()) + light * (
-            2 - 0.5 ** max(rows - 1, 0.0)
-        )
+        heavy = float((2 - 0.5 ** (np.maximum(counts, 1) - 1)).sum())
+        return heavy + light * float(2 - 0.5 ** max(rows - 1, 0.0))
 
     def _fullest(self, prints: U64, counts: F64, owners: np.ndarray) -> float:
         heavy = np.bincount(owners, counts, self.partitions)
