@@ -270,6 +270,6 @@ def test_the_first_batch_is_split_where_unknown_work_has_a_hot_key():
 
 
 def test_keys_are_not_looked_at_where_no_keys_could_make_it_pay():
-    assert not pays(Experience().known(3e-7, 2), 2)
-    assert pays(Experience().known(3e-7, 64), 64)
-    assert pays(Experience().known(None, 2), 2)
+    assert not pays(Experience().known(3e-7, 2))
+    assert pays(Experience().known(3e-7, 64))
+    assert pays(Experience().known(None, 2))

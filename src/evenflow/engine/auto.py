@@ -43,22 +43,28 @@ def is_open(job: Job) -> bool:
     return job.scheme is None and not fixed
 
 
-def survey_pays(job: Job, partitions: int, stream: bool = False) -> bool:
+def survey_pays(job: Job, slots: int, stream: bool = False) -> bool:
     """Whether the keys are worth a look before the first rows are routed.
 
     Parameters:
+        slots: how many tasks run at once.
         stream: whether batches follow: where work is known to be cheap, the first may be uneven.
     """
     if stream and job.work.row_seconds is not None and job.work.row_seconds < UNKNOWN_ROW:
         return False
-    prices = Experience().known(job.work.row_seconds, partitions)
-    return is_open(job) and pays(prices, partitions)
+    return is_open(job) and pays(Experience().known(job.work.row_seconds, slots))
 
 
-def choose_by_survey(job: Job, plan: Plan, survey: KeySurvey) -> Choice:
-    """The scheme for rows of whose work nothing is known but their keys."""
+def choose_by_survey(job: Job, plan: Plan, survey: KeySurvey, slots: int | None) -> Choice:
+    """The scheme for rows of whose work nothing is known but their keys.
+
+    Parameters:
+        slots: how many tasks run at once; None for as many as there are partitions.
+    """
     keys = KeyLoads(survey.hot, survey.keys, plan.partitions, plan.seed)
     prices = Experience().known(job.work.row_seconds, plan.partitions)
+    if slots is not None:
+        prices = replace(prices, slots=float(min(slots, plan.partitions)))
     return choose_first(loads_of(keys, job.work.mergeable), prices, plan.partitions)
 
 

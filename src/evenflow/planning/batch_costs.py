@@ -12,6 +12,7 @@ from evenflow.planning.protocol import F64
 #: What is assumed until it has been measured, in seconds: `evenflow bench regret` prints what it
 #: measured of each.
 ROUTE = 1e-6  #: of a row that visits Python on its way
+LOOK = 3e-7  #: of a row whose key is looked at before it is routed
 MERGE = 1e-5  #: of a part of a state: shuffled, and merged by its owner
 STAGE = 0.1  #: of a second shuffle, without its tasks
 TASK = 0.02  #: of each of its tasks, which start one after the other

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
-from evenflow.planning.batch_costs import Load, Prices
+from evenflow.planning.batch_costs import LOOK, Load, Prices
 from evenflow.planning.experience import Experience
 from evenflow.planning.key_loads import KeyLoads
 
@@ -40,17 +40,17 @@ def loads_of(keys: KeyLoads, mergeable: bool) -> dict[str, Load]:
     return loads
 
 
-def pays(prices: Prices, partitions: int) -> bool:
+def pays(prices: Prices) -> bool:
     """Whether any keys could be so uneven that another scheme than `key` saves time.
 
-    At worst all rows have the same key. With cheap work on few partitions, routing the rows takes
-    longer than that costs, however many they are, and nobody need look at them.
+    At worst all rows have the same key. With cheap work on few slots, looking at the rows and routing
+    them takes longer than that costs, however many they are.
 
     Example:
-        >>> pays(Prices(row=3e-7, slots=2), 2), pays(Prices(row=1e-4, slots=2), 2)
+        >>> pays(Prices(row=3e-7, slots=2)), pays(Prices(row=1e-4, slots=2))
         (False, True)
     """
-    return prices.row * (partitions - 1) > prices.route
+    return prices.row * (prices.slots - 1) > prices.route + LOOK
 
 
 def choose_first(loads: Mapping[str, Load], prices: Prices, partitions: int) -> Choice:
