@@ -364,17 +364,20 @@ def regret() -> str:
         "z", "a row", "a merge", "partitions", "`key`, s", "best, s", "`auto`, s", "`auto` ÷ best",
         "what `auto` chose, from which batch on",
     ]  # fmt: skip
-    setup = answer["parameters"]
+    setup, cells = answer["parameters"], answer["cells"]
+    some = (
+        "" if len(cells) == setup["all cells"] else "".join(f" --only {c['cell']}" for c in cells)
+    )
     text = (
-        f"{len(rows)} cells of {setup['batches']} batches over {setup['keys']:,} keys; seconds of all "
-        "batches, from the first one on."
+        f"{len(rows)} of {setup['all cells']} cells, of {setup['batches']} batches over "
+        f"{setup['keys']:,} keys; seconds of all batches, from the first one on."
     )
     goals = [
         f"- {goal['what']}: **{goal['measured']:.2f}**, at most {goal['at_most']:g} "
         f"({'held' if goal['held'] else 'not held'})"
         for goal in answer["goals"]
     ]
-    return _shown([_REGRET], text, _table(headings, rows), "\n".join(goals), _machine())
+    return _shown([_REGRET + some], text, _table(headings, rows), "\n".join(goals), _machine())
 
 
 def _plain(value: Any) -> str:

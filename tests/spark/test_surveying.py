@@ -75,10 +75,11 @@ def test_the_keys_are_not_read_for_one_partition_or_by_hash(spark):
         keyed.balance(partitions=3).applyInPandas(lambda rows: rows, "k int, id bigint")
 
 
-def test_cheap_work_on_few_partitions_is_routed_without_a_look(spark):
+def test_cheap_work_on_few_cores_is_routed_without_a_look(spark):
     failing = spark.range(1).selectExpr("CAST(raise_error('read') AS int) AS k", "id")
-    plan = ef.keyed(failing, "k").balance(partitions=2).plan()
+    keyed = ef.keyed(failing, "k").balance(partitions=64)
+    plan = keyed.plan()
     assert plan.scheme == "key"
     assert "no skew would be worth another scheme" in plan.reason
     with pytest.raises(Exception, match="read"):
-        ef.keyed(failing, "k").balance(partitions=64).plan()
+        keyed.plan(ef.PerKey(lambda key, rows, state: {"n": 1}, "n bigint"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -42,22 +43,28 @@ def is_open(job: Job) -> bool:
     return job.scheme is None and not fixed
 
 
-def survey_pays(job: Job, partitions: int, stream: bool = False) -> bool:
+def survey_pays(job: Job, slots: int, stream: bool = False) -> bool:
     """Whether the keys are worth a look before the first rows are routed.
 
     Parameters:
+        slots: how many tasks run at once.
         stream: whether batches follow: where work is known to be cheap, the first may be uneven.
     """
     if stream and job.work.row_seconds is not None and job.work.row_seconds < UNKNOWN_ROW:
         return False
-    prices = Experience().known(job.work.row_seconds, partitions)
-    return is_open(job) and pays(prices, partitions)
+    return is_open(job) and pays(Experience().known(job.work.row_seconds, slots))
 
 
-def choose_by_survey(job: Job, plan: Plan, survey: KeySurvey) -> Choice:
-    """The scheme for rows of whose work nothing is known but their keys."""
+def choose_by_survey(job: Job, plan: Plan, survey: KeySurvey, slots: int | None) -> Choice:
+    """The scheme for rows of whose work nothing is known but their keys.
+
+    Parameters:
+        slots: how many tasks run at once; None for as many as there are partitions.
+    """
     keys = KeyLoads(survey.hot, survey.keys, plan.partitions, plan.seed)
     prices = Experience().known(job.work.row_seconds, plan.partitions)
+    if slots is not None:
+        prices = replace(prices, slots=float(min(slots, plan.partitions)))
     return choose_first(loads_of(keys, job.work.mergeable), prices, plan.partitions)
 
 
@@ -96,8 +103,16 @@ def choose_next(
     loads = loads_of(keys, job.work.mergeable)
     slow = known.slow() * reports.rows / plan.partitions
     loads[plan.scheme] = seen.load._replace(fullest=max(seen.load.fullest, slow))
-    prices = known.known(usual, plan.partitions)
+    loads["key"] = loads["key"]._replace(moved=float(len(plan.table.entries)))
+    prices = replace(known.known(usual, plan.partitions), state=_state_bytes(reports))
     return choose(plan.scheme, loads, prices, plan.partitions, known)
+
+
+def _state_bytes(reports: Reports) -> float:
+    """What is kept of a key, on average over what this batch has written."""
+    written = [one["segment"] for one in reports.state if one.get("segment")]
+    rows = sum(one["rows"] for one in written)
+    return sum(one["bytes"] for one in written) / rows if rows else 0.0
 
 
 def observed(plan: Plan, scheme: GroupingScheme, reports: Reports, seconds: float) -> Observed:

@@ -29,16 +29,23 @@ def survey_of(rows: pa.Table, key: tuple[str, ...]) -> KeySurvey | None:
     return KeySurvey(KeyCounts(hot, rows.num_rows), len(prints))
 
 
-def plan_for(job: Job, plan: Plan, survey: KeySurvey, listed: pa.Table | None = None) -> Plan:
+def plan_for(
+    job: Job,
+    plan: Plan,
+    survey: KeySurvey,
+    listed: pa.Table | None = None,
+    slots: int | None = None,
+) -> Plan:
     """The plan, with a scheme and a routing table that fit how skewed the keys are.
 
     Parameters:
         survey: the keys.
         listed: all keys in order, if they are few and their order matters.
+        slots: how many tasks run at once; None for as many as there are partitions.
     """
     hot = survey.hot
     if is_open(job):
-        choice = choose_by_survey(job, plan, survey)
+        choice = choose_by_survey(job, plan, survey, slots)
         # In the order of keys they are at least as even as by hash, and Spark's expressions know it.
         scheme = choice.scheme if listed is None else TableRouting.name
         plan = plan.followed_by(scheme=scheme, reason=choice.reason, hot=hot)

@@ -12,14 +12,21 @@ from evenflow.planning.protocol import F64
 #: What is assumed until it has been measured, in seconds: `evenflow bench regret` prints what it
 #: measured of each.
 ROUTE = 1e-6  #: of a row that visits Python on its way
+LOOK = 3e-7  #: of a row whose key is looked at before it is routed
 MERGE = 1e-5  #: of a part of a state: shuffled, and merged by its owner
-STAGE = 0.15  #: of a second shuffle: its tasks, and starting them
+STAGE = 0.1  #: of a second shuffle, without its tasks
+TASK = 0.02  #: of each of its tasks, which start one after the other
 MOVE = 1e-8  #: of a byte of state that its new owner reads
 UNKNOWN_ROW = 1e-4  #: of a row of work that nothing is known of: a call of Python
 
 _EVEN = (
     0.05  #: of the average load; less than this between partitions says nothing about a row's cost
 )
+
+
+def usual_stage(partitions: int) -> float:
+    """What a second shuffle is assumed to take."""
+    return STAGE + TASK * partitions
 
 
 class Load(NamedTuple):
@@ -30,7 +37,7 @@ class Load(NamedTuple):
         fullest: rows of the fullest partition.
         parts: parts of states that the keys' owners merge; None where no key is split.
         in_python: whether rows visit Python to be routed.
-        moved: bytes of state that change their owner once.
+        moved: keys whose state would change its owner, once.
     """
 
     rows: float
@@ -48,7 +55,9 @@ class Prices:
         row: of the work on a row.
         slots: how many tasks run at once.
         fixed: of a batch, whatever its rows and its scheme.
-        route, merge, stage, move: as `ROUTE`, `MERGE`, `STAGE` and `MOVE`.
+        route, merge, move: as `ROUTE`, `MERGE` and `MOVE`.
+        stage: of a second shuffle, its tasks included.
+        state: bytes that are kept of a key.
 
     Example:
         >>> prices = Prices(row=0.001, slots=4, fixed=0.5, stage=0.2)
@@ -65,6 +74,7 @@ class Prices:
     merge: float = MERGE
     stage: float = STAGE
     move: float = MOVE
+    state: float = 0.0
 
     def work(self, load: Load) -> float:
         """Seconds until the last task has done the work of its rows."""
@@ -75,6 +85,10 @@ class Prices:
         visits = self.route * load.rows / self.slots if load.in_python else 0.0
         merging = 0.0 if load.parts is None else self.stage + self.merge * load.parts / self.slots
         return visits + merging
+
+    def moving(self, load: Load) -> float:
+        """Seconds until the owners have the states of keys that move, once."""
+        return self.move * self.state * load.moved / self.slots
 
     def seconds(self, load: Load) -> float:
         """How long such a batch takes."""

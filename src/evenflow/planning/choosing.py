@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
-from evenflow.planning.batch_costs import Load, Prices
+from evenflow.planning.batch_costs import LOOK, Load, Prices
 from evenflow.planning.experience import Experience
 from evenflow.planning.key_loads import KeyLoads
 
@@ -18,6 +18,7 @@ ENOUGH = 0.1
 LEAST = 0.02
 _PATIENT = 3.0  # times as much must be saved for the next change, and less with every batch
 _MOST_PATIENT = 27.0
+_MOST_SAVED = 1000.0  # batches
 
 
 class Choice(NamedTuple):
@@ -39,17 +40,17 @@ def loads_of(keys: KeyLoads, mergeable: bool) -> dict[str, Load]:
     return loads
 
 
-def pays(prices: Prices, partitions: int) -> bool:
+def pays(prices: Prices) -> bool:
     """Whether any keys could be so uneven that another scheme than `key` saves time.
 
-    At worst all rows have the same key. With cheap work on few partitions, routing the rows takes
-    longer than that costs, however many they are, and nobody need look at them.
+    At worst all rows have the same key. With cheap work on few slots, looking at the rows and routing
+    them takes longer than that costs, however many they are.
 
     Example:
-        >>> pays(Prices(row=3e-7, slots=2), 2), pays(Prices(row=1e-4, slots=2), 2)
+        >>> pays(Prices(row=3e-7, slots=2)), pays(Prices(row=1e-4, slots=2))
         (False, True)
     """
-    return prices.row * (partitions - 1) > prices.route
+    return prices.row * (prices.slots - 1) > prices.route + LOOK
 
 
 def choose_first(loads: Mapping[str, Load], prices: Prices, partitions: int) -> Choice:
@@ -82,8 +83,9 @@ def choose(
 
     Guarantee: a pure function. The scheme changes only if another one is predicted to save more than
     `MARGIN` of a batch, and more than `LEAST`, by so much or for so many batches that it adds up to
-    `ENOUGH` beyond that; a larger saving changes it sooner. Each change makes the next one harder for a
-    while, so the scheme does not go back and forth, whatever the noise.
+    `ENOUGH` beyond that, and to the time in which states move; a larger saving changes it sooner. Each
+    change makes the next one harder for a while, so the scheme does not go back and forth, whatever the
+    noise.
 
     Parameters:
         current: the scheme of this batch.
@@ -109,7 +111,7 @@ def choose(
             gain = (1 - seconds[scheme] / now if worth else 0.0) - MARGIN
             total = known.saved.get(scheme, 0.0) + gain
             if total > 0:
-                saved[scheme] = round(min(total, _MOST_PATIENT), 6)
+                saved[scheme] = round(min(total, _MOST_SAVED), 6)
     finding = _finding(loads[current], prices, partitions)
     stays = f"{finding}; {_predicted(current, seconds)}"
     best = min(seconds, key=lambda scheme: seconds[scheme])
@@ -117,7 +119,7 @@ def choose(
         best_gain = 0.0 if best == current else 1 - seconds[best] / now
         why = "" if best_gain <= 0 else f"; {best_gain:.0%} is not worth a change"
         return Choice(current, stays + why), replace(known, saved=saved)
-    if saved[best] <= ENOUGH * known.patience:
+    if saved[best] <= ENOUGH * known.patience + prices.moving(loads[best]) / now:
         why = f"{best} would save {1 - seconds[best] / now:.0%}, not yet for long enough"
         return Choice(current, f"{stays}; {why}"), replace(known, saved=saved)
     reason = f"{finding}; {_predicted(best, seconds, current)}"

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from evenflow.model import InputError, shapes
-from evenflow.planning.batch_costs import ROUTE, STAGE, UNKNOWN_ROW, Observed, Prices
+from evenflow.planning.batch_costs import ROUTE, UNKNOWN_ROW, Observed, Prices, usual_stage
 from evenflow.planning.protocol import F64
 
 _KEPT = 5  # measurements of a price
@@ -40,7 +40,7 @@ class Experience:
 
     Guarantee: `from_json(to_json())` is the same again, so a restarted driver decides as the one before
     it would have decided. One disturbed batch changes no price much: a price is the median of the last
-    measurements, or the lower quartile where a disturbance can only make it larger.
+    measurements, or lower where a disturbance can only make it larger.
 
     Parameters:
         prices: name → the last measurements.
@@ -68,10 +68,10 @@ class Experience:
         return Prices(
             row=self._median("row", usual),
             slots=min(slots, float(partitions)),
-            fixed=self._least("fixed", 0.0),
-            route=self._least("route", ROUTE),
+            fixed=self._quantile(0.25, "fixed"),
+            route=self._quantile(0.5, "route", ROUTE),
             merge=self._median("merge", Prices.merge),
-            stage=self._least("stage", STAGE),
+            stage=self._quantile(0.5, "stage", usual_stage(partitions)),
         )
 
     def slow(self) -> float:
@@ -109,9 +109,8 @@ class Experience:
         else:
             new = new._with(fixed=max(0.0, left))
         if seen.load.parts is None and "stage" in new.prices:
-            faded = tuple(
-                one * (STAGE / one) ** _USUAL if one else one for one in new.prices["stage"]
-            )
+            usual = usual_stage(partitions)
+            faded = tuple(one ** (1 - _USUAL) * usual**_USUAL for one in new.prices["stage"])
             new = replace(new, prices={**new.prices, "stage": faded})
         return replace(
             new,
@@ -155,10 +154,11 @@ class Experience:
     def _median(self, name: str, usual: float) -> float:
         return float(np.median(self.prices[name])) if name in self.prices else usual
 
-    def _least(self, name: str, usual: float) -> float:
-        if name not in self.prices:
-            return usual
-        return float(np.quantile(self.prices[name], 0.25, method="lower"))
+    def _quantile(self, share: float, name: str, *usual: float) -> float:
+        """Of the measurements, with the usual price as one more: what is left of a batch's time when
+        the rest is accounted for is disturbed most, and one batch says little of it."""
+        known = (*usual, *self.prices.get(name, ()))
+        return float(np.quantile(known, share, method="lower")) if known else 0.0
 
 
 def _uneven(before: tuple[float, ...], rows: F64, work: F64) -> tuple[float, ...]:

@@ -67,7 +67,8 @@ class KeyLoads:
             at = order[np.minimum(np.searchsorted(known[order], prints), len(known) - 1)]
             owners = np.where(known[at] == prints, place[at], owners)
         fullest = max(self._fullest(prints, counts, owners), _PLANNED * self.rows / self.partitions)
-        return Load(self.rows, min(fullest, self.hashed().fullest), in_python=True)
+        moved = float((owners != self._homes(prints)).sum())
+        return Load(self.rows, min(fullest, self.hashed().fullest), in_python=True, moved=moved)
 
     def split(self, choices: int | None) -> Load:
         """Every key in as many partitions as it may use: two, or any number (None)."""
@@ -98,8 +99,8 @@ class KeyLoads:
         """Parts of states, if a key is in two partitions at most: a key with one row is in one."""
         light = max(0, self.keys - len(counts))
         rows = self._rest(counts) / light if light else 0.0
-        of_hot = float((2 - 0.5 ** (np.maximum(counts, 1) - 1)).sum())
-        return of_hot + light * (2 - float(0.5 ** max(rows - 1, 0.0)))
+        heavy = float((2 - 0.5 ** (np.maximum(counts, 1) - 1)).sum())
+        return heavy + light * float(2 - 0.5 ** max(rows - 1, 0.0))
 
     def _fullest(self, prints: U64, counts: F64, owners: np.ndarray) -> float:
         heavy = np.bincount(owners, counts, self.partitions)

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from evenflow.engine.job import Job
 
 _OWN_OF_PARTS = 2  # columns of parts of states before the keys: partition and fingerprint
+_FEW_ENTRIES = 256  # of a routing table that is Spark's own expression in each batch of a stream
 TRIES = 4  #: of a batch that Spark wants to be run again; as many as it gives a stage
 
 _GAVE_UP = re.compile(r"cannot rollback|rollback failed|rolling back", re.IGNORECASE)
@@ -245,10 +246,12 @@ def shuffled(
     """The rows, each in its partition.
 
     Where a key has one owner, by its hash or by the routing table, Spark's own expressions know it, and
-    no row visits Python.
+    no row visits Python; but for long tables of a stream.
     """
     key = [neutral(names.index(name)) for name in route.key]
-    native = route.by_owner and can_route([rows.schema[name].dataType for name in key])
+    # A stream may have another table in each batch, and Spark reads a large one longer than Python.
+    short = not fingerprints or len(route.entries) <= _FEW_ENTRIES
+    native = short and route.by_owner and can_route([rows.schema[name].dataType for name in key])
     owners = (rows, key, route.partitions, route.seed)
     if native and loads is None:
         return shuffled_by_owner(*owners, fingerprints, route.entries)

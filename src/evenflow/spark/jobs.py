@@ -122,7 +122,7 @@ def batch_plan(df: DataFrame, job: Job) -> Plan:
         return plan
     from evenflow.spark.surveying import survey_plan
 
-    return survey_plan(df, job, plan)
+    return survey_plan(df, job, plan, default_partitions(df))
 
 
 def batch_frame(

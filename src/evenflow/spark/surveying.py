@@ -25,18 +25,22 @@ _ROWS, _AT, _CHANCE = "rows", "at", "chance"
 _ROW_NUMBER = (1 << 33) - 1  # the bits of Spark's increasing id that number the rows of a partition
 
 
-def survey_plan(df: DataFrame, job: Job, plan: Plan) -> Plan:
+def survey_plan(df: DataFrame, job: Job, plan: Plan, slots: int) -> Plan:
     """The plan, with a scheme and a routing table that fit how skewed the keys of the DataFrame are.
 
     A Spark job reads the key columns once, here, unless no keys could make that pay.
+
+    Parameters:
+        slots: how many tasks run at once.
     """
-    if is_open(job) and not survey_pays(job, plan.partitions):
+    slots = min(slots, plan.partitions)
+    if is_open(job) and not survey_pays(job, slots):
         return plan.followed_by(
-            reason=f"rows are worked on faster than routed: on {plan.partitions} partitions, no skew "
-            "would be worth another scheme"
+            reason=f"rows are worked on faster than routed: with {slots} tasks at once, no skew would "
+            "be worth another scheme"
         )
     survey, listed = surveyed_keys(df, job)
-    return plan_for(job, plan, survey, listed if job.work.in_key_order else None)
+    return plan_for(job, plan, survey, listed if job.work.in_key_order else None, slots)
 
 
 def surveyed_keys(df: DataFrame, job: Job) -> tuple[KeySurvey, pa.Table | None]:

@@ -26,6 +26,7 @@ import pyarrow as pa
 
 from evenflow.engine.auto import learned
 from evenflow.engine.stored_state import StoredState
+from evenflow.model import InputError
 from evenflow.operators import Aggregates, Operator, count
 from evenflow.operators.groups import I64
 from evenflow.operators.service_time import ServiceTime
@@ -42,6 +43,7 @@ CHANGE_EVERY = 3  #: batches, where hot keys change
 WORK = 0.4  #: seconds of work in a batch, for each partition, if it were even
 CHEAP_ROWS = 60_000  #: of a batch whose rows cost nothing but themselves
 AUTO, PLAIN = "auto", "key"
+FEW = (2, 5, 9, 13, 17, 21, 24)  #: a cell of each kind, to try it out
 
 
 @dataclass(frozen=True)
@@ -137,41 +139,37 @@ def cells() -> list[Cell]:
     return [*even, *skewed]
 
 
-def few_cells() -> list[Cell]:
-    """One cell of each kind, to try it out."""
-    every = cells()
-    return [every[i] for i in (2, 5, 9, 13, 17, 21, 24)]
-
-
 def run(
     quick: Annotated[bool, "Some of the cells, to try it out."] = False,
-    only: Annotated[list[int] | None, "The number of a cell; repeatable."] = None,
+    only: Annotated[list[int] | None, "The number of a cell, from 0; repeatable."] = None,
     progress: Progress = say_nothing,
 ) -> Iterator[Result]:
     from evenflow.spark.session import running_session
 
-    chosen = few_cells() if quick else cells()
-    chosen = chosen if not only else [cells()[number] for number in only]
-    cores = max(cell.partitions for cell in chosen)
-    steps, done = sum(len(cell.schemes) for cell in chosen), 0
+    every = dict(enumerate(cells()))
+    if unknown := set(only or ()) - set(every):
+        raise InputError(f"there is no cell {min(unknown)}; they are 0 to {len(every) - 1}")
+    chosen = {number: every[number] for number in only or (FEW if quick else every)}
+    cores = max(cell.partitions for cell in chosen.values())
+    steps, done = sum(len(cell.schemes) for cell in chosen.values()), 0
     rows: list[dict[str, Any]] = []
     with (
         tempfile.TemporaryDirectory(prefix="evenflow-regret-") as folder,
         running_session(f"local[{cores}]", "regret", preload=True) as spark,
     ):
         _warm_up(spark, Path(folder), cores)
-        for number, cell in enumerate(chosen):
+        for turn, (number, cell) in enumerate(chosen.items()):
             home = Path(folder) / str(number)
             home.mkdir()
             feed, expected = _fed(home, cell)
             ran = {}
             # Another one comes first in each cell.
-            turn = number % len(cell.schemes)
-            for scheme in (*cell.schemes[turn:], *cell.schemes[:turn]):
-                progress(f"cell {number + 1} of {len(chosen)}: {scheme}", done, steps)
+            begin = turn % len(cell.schemes)
+            for scheme in (*cell.schemes[begin:], *cell.schemes[:begin]):
+                progress(f"cell {number}, {turn + 1} of {len(chosen)}: {scheme}", done, steps)
                 ran[scheme] = _ran(spark, feed, home, cell, scheme, expected)
                 done += 1
-            rows.append(_row(cell, ran))
+            rows.append({"cell": number, **_row(cell, ran)})
             shutil.rmtree(home)
             yield _result(rows)
 
@@ -271,7 +269,13 @@ def _result(rows: list[dict[str, Any]]) -> Result:
     )
     right = all(row["right"] for row in rows)
     answer = {
-        "parameters": {"keys": KEYS, "batches": BATCHES, "sources": SOURCES, "seed": SEED},
+        "parameters": {
+            "all cells": len(cells()),
+            "keys": KEYS,
+            "batches": BATCHES,
+            "sources": SOURCES,
+            "seed": SEED,
+        },
         "cells": rows,
         "goals": [goal.to_dict() for goal in goals],
         "passed": right,
@@ -285,6 +289,7 @@ def _shown(row: Mapping[str, Any]) -> dict[str, Any]:
     """A row of the table for people."""
     merge = "none" if row["merge"] is None else f"{1000 * row['merge']:g} ms"
     return {
+        "cell": str(row["cell"]),
         "skew": f"z = {row['skew']:g}{', drifting' if row['drift'] else ''}",
         "row": f"{1000 * row['row']:g} ms" if row["row"] else "counted",
         "merge": merge,
