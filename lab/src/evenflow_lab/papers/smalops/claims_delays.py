@@ -122,6 +122,9 @@ def indistinguishable_until_p90_at_20(rows: Rows) -> Verdict:
         f"up to there they are at most {read.number(max(apart.values()))} µs apart; at the 99th "
         f"percentile {read.number(kafka[99] - ours[99])} µs",
         f"at most a tenth of what a message takes its consumer, {read.number(_tenth(rows, 20))} µs",
+        "A load at which the 99th percentile can be 57 % lower is one at which the busiest partitions, "
+        "with more than a tenth of the messages, have queues. Without a fixed cost the two are alike "
+        "up to the 90th percentile, and at the 99th there is nothing to gain.",
     )
 
 
