@@ -6,7 +6,15 @@ import pytest
 
 from claims_with_reasons import claims_with_reasons
 from evenflow.model import InputError
-from evenflow_lab.experiments import Cause, Measured, Threshold, judge, load_paper, paper_folders
+from evenflow_lab.experiments import (
+    Cause,
+    Measured,
+    Threshold,
+    expand,
+    judge,
+    load_paper,
+    paper_folders,
+)
 from evenflow_lab.experiments.causes import causes_of
 from evenflow_lab.experiments.claims import claims_of
 from evenflow_lab.experiments.seeds import Spread, by_seed
@@ -136,6 +144,18 @@ def test_a_threshold_is_a_band_with_an_end():
     assert not Threshold("x", 1, 2).holds(2.1)
     assert Spread.of([3.0, 1.0]).median == 2.0
     assert Measured(1.0).why == ""
+
+
+# Times of this machine; what was measured on a broker.
+WITHOUT_SEEDS = {"table1", "broker_fig7", "broker_fig8", "broker_fig9", "broker_fig10"}
+
+
+@pytest.mark.parametrize("name", ["skewness_and_variance", "smalops", "borealis"])
+def test_every_figure_of_a_full_run_has_three_seeds(name):
+    for figure in load_paper(paper_folders()[name]).figures:
+        cells = expand(figure, quick=False)
+        seeds = {cell.get("seed", cell.get("parameters", {}).get("seed")) for cell in cells}
+        assert len(seeds) >= 3 or figure.id in WITHOUT_SEEDS, figure.id
 
 
 # --- the summary ---------------------------------------------------------------------------------
