@@ -178,14 +178,14 @@ def test_a_summary_stands_between_its_marks_and_nowhere_else(one_paper, tmp_path
     assert text.startswith("# Before\n\n<!-- verdicts -->\n\nOf the claims")
     assert text.endswith("<!-- end -->\n\nAfter.\n")
     assert "\nold\n" not in text
-    assert "| A paper | full | 2 | 1 |  |  |  | 1 |  |  |" in text
-    assert "| A paper | `even` | §2 | a stand-in | 1 of 3 |" in text
+    assert "| A paper (`tiny`) | full | 2 | 1 |  |  |  | 1 |  |  |" in text
+    assert "| `tiny` | `even` | §2 | a stand-in | 1 of 3 |" in text
     write_summary(out, page)
     assert page.read_text(encoding="utf-8") == text
 
 
 def test_a_paper_that_was_not_run_is_named(one_paper, tmp_path):
-    assert "| A paper | not run |" in "\n".join(summarise({"tiny": ("A paper", [])}))
+    assert "| A paper (`tiny`) | not run |" in "\n".join(summarise({"tiny": ("A paper", [])}))
 
 
 def test_a_part_of_a_paper_is_no_summary(one_paper, tmp_path):
