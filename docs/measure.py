@@ -322,7 +322,7 @@ def q5() -> str:
 
 
 def fleet() -> str:
-    """Both plans of a fleet, side by side."""
+    """The plans of a fleet, side by side."""
     answer = run(_FLEET)
     figures, setup = answer["figures"], answer["parameters"]
     named = ["rows", "batches", "batch p50", "p95", "p99", "longest", "node loads", "load deviation",
@@ -335,7 +335,8 @@ def fleet() -> str:
         f"burst together, {setup['low']} rows per second rising to {setup['high']} for a third of "
         f"{setup['period']:g} seconds, {setup['service'] * 1000:g} ms per row, a batch every "
         f"{setup['trigger']}. Connected: queries that burst together share a node. Placed: by the "
-        "correlation of loads, once a period had been seen. Seconds of batches, over "
+        "correlation of loads, once a period had been seen; the others by largest load first and at "
+        "random. Seconds of batches, over "
         f"{setup['periods']} periods.",
         _table(["", *(one["plan"] for one in figures)], rows),
         "Killed with SIGKILL afterwards, under the same load:",

@@ -19,7 +19,6 @@ from evenflow.fleet.config import read_config
 from evenflow.fleet.coordinator import coordinator_lives
 from evenflow.fleet.decision import unevenness, worthwhile
 from evenflow.fleet.folder import Assignment, SharedFolder
-from evenflow.fleet.load import BusyTime, load_series
 from evenflow.model import InputError
 from evenflow.placement.protocol import Nodes, Observed, Proposal
 from evenflow_lab.checking.fleet_feed import Feed, config
@@ -70,29 +69,6 @@ def test_the_commands_refuse_a_fleet_that_is_not_there(tmp_path, capsys):
     assert main(["fleet", "status", "-c", str(path), "--json"]) == 1
     printed = json.loads(capsys.readouterr().out)
     assert [node["alive"] for node in printed["nodes"]] == [False, False]
-
-
-@given(
-    st.lists(st.tuples(st.floats(0, 50), st.floats(0, 8), st.floats(0, 20)), max_size=20),
-    st.sampled_from([0.5, 1.0, 2.0]),
-)
-def test_the_bins_of_a_batch_add_up_to_its_busy_seconds(batches, sample):
-    busy = BusyTime(sample, keep=1000)
-    for began, lasted, seconds in batches:
-        busy.add(began, began + lasted, seconds)
-    assert sum(busy.bins.values()) * sample == pytest.approx(sum(batch[2] for batch in batches))
-
-
-def test_old_bins_are_dropped():
-    busy = BusyTime(1.0, keep=3)
-    busy.add(0.0, 2.0, 2.0)
-    busy.add(9.0, 10.5, 1.0)
-    assert set(busy.bins) == {9, 10}
-
-
-def test_loads_of_a_query_that_moved_come_from_both_nodes():
-    series = load_series({"q": [{1: 0.5, 2: 0.5}, {2: 0.25, 3: 1.0}]}, ["q", "r"], 3, 3)
-    assert series.tolist() == [[0.5, 0.75, 1.0], [0.0, 0.0, 0.0]]
 
 
 def test_files_are_there_whole_or_not_at_all(tmp_path):

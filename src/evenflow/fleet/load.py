@@ -1,4 +1,11 @@
-"""Busy time: how many cores a query kept busy in each second, from the batches it has reported."""
+"""Loads of queries: how many cores each would keep busy in each second, from the batches it reports.
+
+They are ideal loads: the rows that arrived in a second, times what a row takes. How many cores a
+query did keep busy depends on its neighbours: on a node that is full it never exceeds the node's,
+however much arrives.
+
+Paper: "Dynamic Load Distribution in the Borealis Stream Processor", §2.2.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +14,27 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+
+def arrived(began: float, seconds: float, rows: int, rows_per_second: float) -> tuple[float, float]:
+    """From when until when the rows of a batch arrived: from the trigger before it until its own.
+
+    Where Spark does not know a trigger before, the batch's own time.
+
+    Parameters:
+        began, seconds: of the batch.
+        rows, rows_per_second: `numInputRows` and `inputRowsPerSecond` of its progress; the latter is
+            the rows over the time since the last trigger.
+
+    Example:
+        >>> arrived(100.0, 3.0, rows=80, rows_per_second=10.0)
+        (92.0, 100.0)
+        >>> arrived(100.0, 3.0, rows=80, rows_per_second=0.0)
+        (100.0, 103.0)
+    """
+    if rows <= 0 or not 0 < rows_per_second < float("inf"):
+        return began, began + seconds
+    return began - rows / rows_per_second, began
 
 
 class BusyTime:
@@ -31,9 +59,9 @@ class BusyTime:
         self.bins: dict[int, float] = {}  #: bin → cores busy in it
 
     def add(self, began: float, ended: float, busy: float) -> None:
-        """Add a batch: its start and end in seconds since 1970, and its busy seconds.
+        """Add busy seconds, spread evenly from one moment to another, in seconds since 1970.
 
-        They are spread over the batch evenly: when its tasks waited and when they ran is not known.
+        For ideal loads those between which the rows of a batch `arrived`.
         """
         ended = max(ended, began + 1e-3)
         cores = busy / (ended - began)

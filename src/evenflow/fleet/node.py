@@ -22,7 +22,7 @@ from evenflow.fleet import processes
 from evenflow.fleet.config import Fleet, QuerySpec, read_config
 from evenflow.fleet.folder import Assignment, SharedFolder
 from evenflow.fleet.leases import Lease, is_evenflow
-from evenflow.fleet.load import BusyTime
+from evenflow.fleet.load import BusyTime, arrived
 from evenflow.fleet.starting import StillRunning, spark_query, start_query, stop_others
 from evenflow.fleet.task_time import TaskTime
 from evenflow.model import InputError
@@ -64,6 +64,7 @@ class Running:
         self.batches, self.failures = 0, 0
         self.run_id: str | None = None  #: Spark's id of the run
         self._known = time.time()  # until when its loads are known
+        self._behind = 0.0  # seconds between the last two triggers: rows wait so long to be seen
         self._query: Any = None
         self._tasks: TaskTime | None = None
         self._lease: Lease | None = None
@@ -154,9 +155,11 @@ class Running:
         """Add a batch that Spark reports as done."""
         began = datetime.fromisoformat(progress.timestamp.replace("Z", "+00:00")).timestamp()
         seconds = progress.durationMs.get("triggerExecution", 0) / 1000
-        self._known = began + seconds
+        rows, per_second = progress.numInputRows, progress.inputRowsPerSecond
+        first, last = arrived(began, seconds, rows, per_second or 0.0)
+        self._known, self._behind = last, last - first
         if self._tasks is not None:
-            self.busy.add(began, began + seconds, self._tasks.spent())
+            self.busy.add(first, last, self._tasks.spent())
         if "addBatch" not in progress.durationMs:
             return  # there was no new data
         self.batches += 1
@@ -178,7 +181,9 @@ class Running:
             "error": self.error[:2000],
             "batches": self.batches,
             "failures": self.failures,
-            "known": self._known if self._in_batch() else time.time(),
+            "known": self._known
+            if self._in_batch()
+            else max(self._known, time.time() - self._behind),
             "busy": {str(at): round(share, 4) for at, share in self.busy.bins.items()},
         }
 

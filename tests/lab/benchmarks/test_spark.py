@@ -60,6 +60,7 @@ TINY = [
             workers=2,
             words=20,
             trades=30,
+            within="2 minutes",
             batches=1,
             interval=1,
             sources=1,

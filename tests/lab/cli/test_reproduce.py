@@ -156,8 +156,8 @@ def test_a_summary_of_all_papers_is_put_into_a_page(run, tmp_path):
     page.write_text("Before.\n\n<!-- verdicts -->\n<!-- end -->\n\nAfter.\n", encoding="utf-8")
     assert run("tiny", "--summary", page)[0] == 0
     text = page.read_text(encoding="utf-8")
-    assert "| A tiny paper | quick | 1 | 1 |  |  |  |  |  | 1 |" in text
-    assert "| A tiny paper | `wrong` | §2 | not known |  |" in text
+    assert "| A tiny paper (`tiny`) | quick | 1 | 1 |  |  |  |  |  | 1 |" in text
+    assert "| `tiny` | `wrong` | §2 | not known |  |" in text
     assert text.endswith("After.\n")
     page.write_text("No place.", encoding="utf-8")
     code, _, err = run("tiny", "--summary", page)

@@ -6,7 +6,15 @@ import pytest
 
 from claims_with_reasons import claims_with_reasons
 from evenflow.model import InputError
-from evenflow_lab.experiments import Cause, Measured, Threshold, judge, load_paper, paper_folders
+from evenflow_lab.experiments import (
+    Cause,
+    Measured,
+    Threshold,
+    expand,
+    judge,
+    load_paper,
+    paper_folders,
+)
 from evenflow_lab.experiments.causes import causes_of
 from evenflow_lab.experiments.claims import claims_of
 from evenflow_lab.experiments.seeds import Spread, by_seed
@@ -138,6 +146,18 @@ def test_a_threshold_is_a_band_with_an_end():
     assert Measured(1.0).why == ""
 
 
+# Times of this machine; what was measured on a broker.
+WITHOUT_SEEDS = {"table1", "broker_fig7", "broker_fig8", "broker_fig9", "broker_fig10"}
+
+
+@pytest.mark.parametrize("name", ["skewness_and_variance", "smalops", "borealis"])
+def test_every_figure_of_a_full_run_has_three_seeds(name):
+    for figure in load_paper(paper_folders()[name]).figures:
+        cells = expand(figure, quick=False)
+        seeds = {cell.get("seed", cell.get("parameters", {}).get("seed")) for cell in cells}
+        assert len(seeds) >= 3 or figure.id in WITHOUT_SEEDS, figure.id
+
+
 # --- the summary ---------------------------------------------------------------------------------
 
 
@@ -158,14 +178,14 @@ def test_a_summary_stands_between_its_marks_and_nowhere_else(one_paper, tmp_path
     assert text.startswith("# Before\n\n<!-- verdicts -->\n\nOf the claims")
     assert text.endswith("<!-- end -->\n\nAfter.\n")
     assert "\nold\n" not in text
-    assert "| A paper | full | 2 | 1 |  |  |  | 1 |  |  |" in text
-    assert "| A paper | `even` | §2 | a stand-in | 1 of 3 |" in text
+    assert "| A paper (`tiny`) | full | 2 | 1 |  |  |  | 1 |  |  |" in text
+    assert "| `tiny` | `even` | §2 | a stand-in | 1 of 3 |" in text
     write_summary(out, page)
     assert page.read_text(encoding="utf-8") == text
 
 
 def test_a_paper_that_was_not_run_is_named(one_paper, tmp_path):
-    assert "| A paper | not run |" in "\n".join(summarise({"tiny": ("A paper", [])}))
+    assert "| A paper (`tiny`) | not run |" in "\n".join(summarise({"tiny": ("A paper", [])}))
 
 
 def test_a_part_of_a_paper_is_no_summary(one_paper, tmp_path):

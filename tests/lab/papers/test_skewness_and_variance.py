@@ -10,7 +10,7 @@ from evenflow_lab.cli.reproduction import Reproduction
 from evenflow_lab.experiments import expand, figure_rows, judge, load_paper, plan, run_cell
 from evenflow_lab.experiments.claims import claims_of, decide
 from evenflow_lab.experiments.store import digest
-from evenflow_lab.papers.skewness_and_variance import analysis, claims_storm, on_spark
+from evenflow_lab.papers.skewness_and_variance import analysis
 from evenflow_lab.simulators.replanning import replan
 from evenflow_lab.workloads import Fluctuating
 
@@ -288,53 +288,6 @@ def test_a_few_real_cells_reach_the_claims(rows):
             assert set(rows[figure.id][0]) <= set(theirs[0]), figure.id
     real["fig11"] += rows["fig11"][2:]
     assert len(judge(PAPER, real)) == len(claims_of(PAPER))
-
-
-def test_what_was_measured_on_spark_decides_only_what_it_can():
-    one_f = [{"f": 1.0}]
-    assert "f = 1 alone" in on_spark.UNFIT["fluctuation"](one_f, {})
-    assert on_spark.UNFIT["fluctuation"]([{"f": f} for f in (0.5, 1, 2)], {}) == ""
-    sizes = {"thetas": [0.02, 0.3], "words": 1000}
-    assert "below 40,000" in on_spark.UNFIT["tolerance"]([], sizes)
-    assert on_spark.UNFIT["tolerance"]([], {**sizes, "words": 40_000}) == ""
-    assert on_spark.UNFIT["scale_out"]([{"seconds": 1.0}], {"keys": 180_000}) == ""
-    assert "10,000 keys" in on_spark.UNFIT["scale_out"]([{}], {})
-    assert "interval join" in on_spark.UNFIT[""]([{}], {})
-    assert on_spark.UNFIT[""]([{"revenue seconds": 1.0}], {}) == ""
-
-
-@pytest.mark.parametrize(("readj", "verdict"), [((1.4, 1.1), True), ((1.1, 1.1), False)])
-def test_scaling_out_is_judged_by_seconds_until_balanced(readj, verdict):
-    """Mixed is balanced after a batch of 2 s, Readj after one or two of those."""
-    rows = [
-        {"scheme": name, "workers": 16, "seconds": 2.0, "fullest ÷ average": fullest}
-        for name, curve in (("mixed", (1.1, 1.1)), ("readj", readj))
-        for fullest in curve
-    ]
-    assert claims_storm.scale_out_faster_than_readj.__wrapped__(rows).held is verdict
-
-
-def test_figure_13_is_judged_at_every_f():
-    rows = [
-        {"f": f, "scheme": name, "messages a second": rate, "latency ms, mean": latency}
-        for f in (0.5, 1.0, 2.0)
-        for name, rate, latency in (("ideal (shuffle)", 100, 10), ("mixed", 95, 12))
-    ]
-    ideal, near = (
-        getattr(claims_storm, name).__wrapped__ for name in ("ideal_is_best", "mixed_near_ideal")
-    )
-    assert ideal(rows).held
-    assert near(rows).held
-    worse = [
-        {**row, "messages a second": 101} if row["f"] == 2 and row["scheme"] == "mixed" else row
-        for row in rows
-    ]
-    assert not ideal(worse).held
-    slow = [
-        {**row, "messages a second": 80} if row["f"] == 2 and row["scheme"] == "mixed" else row
-        for row in rows
-    ]
-    assert not near(slow).held
 
 
 # --- what is run ----------------------------------------------------------------------------------

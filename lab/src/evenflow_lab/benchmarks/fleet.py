@@ -1,9 +1,10 @@
-"""Twelve queries on three Spark applications, placed by load correlation or not.
+"""Twelve queries on three Spark applications, placed by load correlation, by its rivals, or not.
 
 The inputs of four queries each burst together, in three phases. In the *connected* plan the queries
 of a phase share a node, as the operators of one stream would; it is left as it is. Then the same
-load is placed by the correlation of loads. While the placed fleet runs, a node and the coordinator
-are killed with SIGKILL. In the end the output of every query is compared with what was sent.
+load is placed by the correlation of loads (*placed*), by largest load first and at random. While the
+placed fleet runs, a node and the coordinator are killed with SIGKILL. In the end the output of every
+query is compared with what was sent.
 
 Latency: seconds from the beginning of a batch to its end, by Spark's clock, of all queries. Nodes
 have one core each (`local[1]`); a query sleeps for every row in its only task, so queries of a node
@@ -32,6 +33,13 @@ from evenflow_lab.benchmarks.outcome import Progress, Result, Table, say_nothing
 from evenflow_lab.checking.fleet_feed import Feed, config
 
 PHASES = 3
+#: plan → the first placement, and all later ones
+PLANS = {
+    "connected": ("none", "none"),
+    "placed": ("cor-glb", "cor-se-imp"),
+    "largest load first": ("llf-glb", "llf-bal"),
+    "random": ("rand-glb", "rand-bal"),
+}
 
 
 @dataclass(frozen=True)
@@ -47,8 +55,9 @@ class Settings:
     trigger: str
 
 
-def run_plan(folder: Path, options: Settings, placed: bool, kills: bool) -> dict[str, Any]:
-    """One plan, from `up` to `down`; its figures."""
+def run_plan(folder: Path, options: Settings, name: str, kills: bool) -> dict[str, Any]:
+    """One of `PLANS`, from `up` to `down`; its figures."""
+    initial, algorithm = PLANS[name]
     queries = {
         f"{'pqr'[phase]}{i}": ("counted" if i % 2 else "totals")
         for phase in range(PHASES)
@@ -65,13 +74,13 @@ def run_plan(folder: Path, options: Settings, placed: bool, kills: bool) -> dict
         sample=1.0,
         samples=round(options.period),
         every=10,
-        initial="cor-glb" if placed else "none",
-        algorithm="cor-se-imp" if placed else "none",
+        initial=initial,
+        algorithm=algorithm,
         dead_after=10.0,
     )
     feed = Feed(folder, phases, options.period, options.low, options.high)
-    for name in queries:
-        feed.add(name, 5)
+    for query in queries:
+        feed.add(query, 5)
 
     def fleet(*words: str) -> None:
         command = [sys.executable, "-m", "evenflow.cli", "fleet", *words, "-c", str(path)]
@@ -82,13 +91,18 @@ def run_plan(folder: Path, options: Settings, placed: bool, kills: bool) -> dict
 
     began = time.time()
     fleet("up", "--wait", "300")
-    figures: dict[str, Any] = {"plan": "placed" if placed else "connected"}
+    figures: dict[str, Any] = {"plan": name}
     figures["seconds until all run"] = round(time.time() - began, 1)
     try:
         feed.start()
         plan = read_config(path)
-        if placed:
-            wait_for(lambda: len(status(plan)["moves"]) > 0, 10 * options.period)
+        if initial != "none":
+            # A rival may find that nothing is worth a move.
+            wait_for(
+                lambda: len(status(plan)["moves"]) > 0,
+                10 * options.period,
+                give_up=name == "placed",
+            )
             wait_for(lambda: quiet(status(plan)), 120)
         time.sleep(options.period)
         since = time.time()
@@ -179,10 +193,11 @@ def run(
 ) -> Result:
     options = Settings(queries, period, periods, low, high, service, trigger)
     found: list[dict[str, Any]] = []
-    for placed in (False, True):
+    for name in PLANS:
         with tempfile.TemporaryDirectory(prefix="evenflow-fleet-") as folder:
-            progress(f"{'placed' if placed else 'connected'} plan", len(found), 2)
-            found.append(run_plan(Path(folder), options, placed, placed and not no_kills))
+            progress(f"{name} plan", len(found), len(PLANS))
+            kills = name == "placed" and not no_kills
+            found.append(run_plan(Path(folder), options, name, kills))
     return Result(
         {"parameters": {**asdict(options), "no_kills": no_kills}, "figures": found},
         tuple(

@@ -56,26 +56,28 @@ def summarise(ledgers: Mapping[str, tuple[str, Sequence[Entry]]]) -> list[str]:
         >>> entry = {"id": "low", "verdict": "not held", "cause": "the paper", "mode": "quick",
         ...          "seeds": 3, "held_by": 1, "section": "§2"}
         >>> print(*summarise({"p": ("A paper", [entry])})[-1:])
-        | A paper | `low` | §2 | the paper | 1 of 3 |
+        | `p` | `low` | §2 | the paper | 1 of 3 |
     """
     heads = ["paper", "run", "held", "not held", "open", *map(str, Cause), "not known"]
     lines = ["Of the claims that do not hold, the last columns count the causes.", ""]
     lines += [_line(heads), _line(["---", "---", *["---:"] * (len(heads) - 2)])]
-    for title, entries in ledgers.values():
+    for name, (title, entries) in ledgers.items():
         counts = [
             *(sum(one["verdict"] == verdict for one in entries) for verdict in VERDICTS),
             *(sum(_cause(one) == cause for one in entries) for cause in heads[5:]),
         ]
         modes = ", ".join(sorted({one["mode"] for one in entries}))
         shown = [str(count or "") for count in counts] if entries else [""] * len(counts)
-        lines.append(_line([title, modes or "not run", *shown]))
+        lines.append(_line([f"{title} (`{name}`)", modes or "not run", *shown]))
     lines += ["", _line(["paper", "claim that does not hold", "section", "cause", "seeds"])]
     lines.append(_line(["---", "---", "---", "---", "---"]))
-    for title, entries in ledgers.values():
+    for name, (_, entries) in ledgers.items():
         for one in entries:
             if one["verdict"] == "not held":
                 seeds = f"{one['held_by']} of {one['seeds']}" if one["seeds"] else ""
-                lines.append(_line([title, f"`{one['id']}`", one["section"], _cause(one), seeds]))
+                lines.append(
+                    _line([f"`{name}`", f"`{one['id']}`", one["section"], _cause(one), seeds])
+                )
     return lines
 
 

@@ -80,7 +80,16 @@ class Tolerance:
 
     @classmethod
     def quick(cls) -> Tolerance:
-        return cls(thetas=(0.02,), words=100, trades=50, batches=3, interval=1)
+        # So few trades make pairs only where they may be far apart.
+        return cls(
+            thetas=(0.02,),
+            words=100,
+            trades=50,
+            batches=3,
+            interval=1,
+            pair_seconds=0.0005,
+            within="2 minutes",
+        )
 
     @classmethod
     def full(cls) -> Tolerance:

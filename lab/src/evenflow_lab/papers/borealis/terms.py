@@ -47,7 +47,12 @@ def stability(rows: FigureRows, *algorithms: str) -> tuple[dict[str, dict[Any, f
         for name, of_name in shares.items()
     }
     named = [f"{name} {reading.listed(c, ' %')}" for name, c in growing.items() if c]
-    return shares, f"runs whose queues grow, by level: {'; '.join(named) or 'none'}"
+    highest = max(level for of_name in shares.values() for level in of_name)
+    left = {name: 100 * typical(rows, "growth", grouping=name, level=highest) for name in shares}
+    return shares, (
+        f"runs whose queues grow, by level: {'; '.join(named) or 'none'}; tuples left behind of a "
+        f"hundred at {highest:g}: {reading.named(left)}"
+    )
 
 
 def better(

@@ -46,8 +46,8 @@ def _tolerance_unfit(found: FigureRows, parameters: Mapping[str, Any]) -> str:
     if parameters["words"] < needed:
         return (
             f"Measured on Spark with micro-batches of {parameters['words']:,} rows per worker: the "
-            f"controller takes no overload of {min(parameters['thetas']):g} for certain below "
-            f"{needed:,}, and no θmax differed from another."
+            f"controller takes no overload of {min(parameters['thetas']):g} in a batch for certain "
+            f"below {needed:,}, and no θmax differed from another."
         )
     return ""
 

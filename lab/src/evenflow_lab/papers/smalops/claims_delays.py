@@ -122,6 +122,9 @@ def indistinguishable_until_p90_at_20(rows: Rows) -> Verdict:
         f"up to there they are at most {read.number(max(apart.values()))} µs apart; at the 99th "
         f"percentile {read.number(kafka[99] - ours[99])} µs",
         f"at most a tenth of what a message takes its consumer, {read.number(_tenth(rows, 20))} µs",
+        "A load at which the 99th percentile can be 57 % lower is one at which the busiest partitions, "
+        "with more than a tenth of the messages, have queues. Without a fixed cost the two are alike "
+        "up to the 90th percentile, and at the 99th there is nothing to gain.",
     )
 
 
@@ -215,14 +218,13 @@ def no_keys_are_optimal(rows: Rows) -> Verdict:
     figures=["load"],
     says="Systems like Kafka that assign load statically are unable to handle significantly skewed "
     "input.",
+    threshold=Threshold(
+        "busiest of 20 partitions under key hashing, over the average", least=terms.SHARPLY
+    ),
 )
-def hashing_cannot_handle_skew(rows: Rows) -> Verdict:
+def hashing_cannot_handle_skew(rows: Rows) -> Measured:
     ratio = read.along(rows["load"], "partitions", "max_load_ratio", grouping=terms.KEY)
     moved = read.along(rows["load"], "partitions", "max_load_ratio", grouping=terms.SMALOPS)
-    at_20 = ratio[20]
-    return read.judged(
-        at_20 >= terms.SHARPLY,
-        f"the busiest partition has, by partitions, {read.listed(ratio)} times the average under key "
-        f"hashing, and {read.listed(moved)} times with SMALOPS",
-        "at least 1.5 times on 20 partitions under key hashing",
+    return Measured(
+        ratio[20], f"by partitions {read.listed(ratio)}; with SMALOPS {read.listed(moved)}"
     )
