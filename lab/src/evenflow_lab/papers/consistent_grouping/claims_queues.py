@@ -285,8 +285,8 @@ def spike_from_utilisation(rows: Rows) -> Verdict:
         f"Queue difference by what is signalled: {shown}",
         "with queues signalled less in the evening than with utilisation, and there at most ten times "
         "what it is in the morning",
-        "A queue is busy above 0.85 of its capacity only, 870 of 1,024 messages: up to there queues may "
-        "grow in the evening, and they do. Beside what they are with utilisation there is no spike.",
+        "A queue is busy above 0.85 of its capacity only, 870 of 1,024 messages: up to there queues "
+        "may grow in the evening, and they do. Beside what they are with utilisation there is no spike.",
     )
 
 
@@ -312,6 +312,6 @@ def other_heterogeneities(rows: Rows) -> Verdict:
         "as in Figure 10, CG's at most a tenth of KG's and SG's in every configuration",
         "Marked ones fail. CG has to find the machines' strength by moves, at most one a slot for a "
         "machine, and in the busy hours everybody is above 0.85, so that nobody may be given anything. "
-        "With one machine twice as strong, SG's others run at 0.88 and are overloaded in the busy hours "
-        "only: there is little to win.",
+        "With one machine twice as strong, SG's others run at 0.88 and are overloaded in the busy "
+        "hours only: there is little to win.",
     )
