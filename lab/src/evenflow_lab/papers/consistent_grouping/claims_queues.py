@@ -286,7 +286,7 @@ def spike_from_utilisation(rows: Rows) -> Verdict:
         "with queues signalled less in the evening than with utilisation, and there at most ten times "
         "what it is in the morning",
         "A queue is busy above 0.85 of its capacity only, 870 of 1,024 messages: up to there queues "
-        "may grow in the evening, and they do. Beside what they are with utilisation there is no spike.",
+        "may grow in the evening, and they do. Beside what it is with utilisation that is no spike.",
     )
 
 
