@@ -34,9 +34,14 @@ SCHEME_VARIANTS = [
     "greedy-d:d=1",
     "greedy-d:d=9",
     "w-choices:theta=0.05,sightings=4",
-    "random-choices:patience=0",
-    "bounded-hashing:points=8,patience=0",
-    "consistent:patience=0,time_slot=0",
+    "w-choices:literal=true",
+    "d-choices:literal=true",
+    "d-choices:distinct=true",
+    "round-robin-head:literal=true",
+    "random-choices:literal=true",
+    "bounded-hashing:points=8,literal=true",
+    "consistent:literal=true,time_slot=0",
+    "consistent:circle=true",
 ]
 
 BROKEN_SCHEMES = broken_classes(broken.schemes, broken.schemes_under_change)

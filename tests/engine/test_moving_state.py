@@ -31,6 +31,7 @@ from evenflow.kernels.fingerprints import fingerprint
 from evenflow.model import Plan, RoutingTable
 from evenflow.model.owners import Owners
 from evenflow.operators import Aggregates, count
+from evenflow.planning.seen import Seen
 from evenflow.state.checkpoint import Checkpoint
 from evenflow.state.journal import request_partitions
 from evenflow.state.manifest import Manifest
@@ -175,7 +176,8 @@ def test_tasks_report_what_each_key_has_cost(tmp_path):
     new_checkpoint(tmp_path)
     reports = run_batch(tmp_path, 0, Plan("table", 2), [5, 5, 6])
     storage = Checkpoint.open(tmp_path).storage
-    seen = read_costs(storage, [r["costs"] for r in reports.state if r["costs"]])
+    names = [r["costs"] for r in reports.state if r["costs"]]
+    seen = read_costs(storage, names, Seen.nothing())
     rows = dict(zip(seen.keys.tolist(), seen.rows.tolist(), strict=True))
     assert rows == {int(prints([5])[0]): 2.0, int(prints([6])[0]): 1.0}
     assert seen.costs.sum() == 3
