@@ -65,7 +65,7 @@ class Rows:
         chosen = [
             key.alias("key"),
             _bytes(column(self.value)).alias("value"),
-            fingerprint_column(key, "string").alias("fingerprint"),
+            fingerprint_column(key).alias("fingerprint"),
         ]
         if self.headers is not None:
             chosen.append(column(self.headers).alias("headers"))

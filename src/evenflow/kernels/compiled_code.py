@@ -2,6 +2,9 @@
 
 Compiling what routes a stream takes half a minute. An executor with an empty disk need not do that: the
 process that plans the work has the code, and sends it along with the tasks.
+
+`kernels.jit`, which has the compiler, uses this. As one of the sources by which compiled code goes, a
+change to the format here leaves older files unread.
 """
 
 from __future__ import annotations

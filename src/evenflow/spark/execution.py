@@ -9,6 +9,7 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -167,7 +168,15 @@ def _idle(rows: NoRows, stages: Stages) -> DataFrame:
     """The reports of the owners, none of whom gets rows."""
     partitions = stages.plan.partitions
     one_each = rows.sparkSession.range(0, partitions, 1, partitions)
-    return one_each.mapInArrow(InPartition(Idle(stages.own)), f"{REPORT} string")
+    return one_each.mapInArrow(InPartition(Idle(stages.own)), _report_schema())
+
+
+@cache
+def _report_schema() -> StructType:
+    """Of the one column of reports. Spark would parse a text in every batch, which takes ten calls."""
+    from pyspark.sql.types import StringType, StructField, StructType
+
+    return StructType([StructField(REPORT, StringType())])
 
 
 def frame_of(
@@ -199,7 +208,7 @@ def frame_of(
         routed = routed.repartitionById(stages.plan.partitions, PARTITION)
     own = InPartition(stages.own, names, code)
     if stages.batch is not None:
-        return routed.mapInArrow(own, f"{REPORT} string")
+        return routed.mapInArrow(own, _report_schema())
     output = job.output_schema()
     result = routed.mapInArrow(own, spark_schema(with_neutral_names(output)))
     return result.toDF(*output.names)

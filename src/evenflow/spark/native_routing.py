@@ -47,15 +47,14 @@ def routed_by_owner(
     Guarantee: the same numbers as `Route` gives with the scheme `key`, or `table` and its entries.
 
     Parameters:
-        rows: any DataFrame.
-        key: its key columns, for whose types `can_route`.
+        rows: their key columns have names of our own: the user's have no place in SQL.
+        key: the key columns, for whose types `can_route`.
         workers: how many owners there are.
         seed: of the hash function.
         table: fingerprint → owner, of keys that do not go by hash.
     """
     rows = _with_fingerprint(rows, key)
-    owner = owner_column(rows[FINGERPRINT], workers, seed, table)
-    return rows.select(owner.alias(PARTITION), "*")
+    return rows.selectExpr(f"{owner_sql(FINGERPRINT, workers, seed, table)} AS {PARTITION}", "*")
 
 
 def shuffled_by_owner(
@@ -69,32 +68,36 @@ def shuffled_by_owner(
     """The rows, each with its owner, and with the fingerprints before their columns where asked for.
 
     The owner's number is computed for the shuffle and not sent along.
+
+    Parameters:
+        rows, key, workers, seed, table: as in `routed_by_owner`.
+        fingerprints: whether they are asked for.
     """
-    if fingerprints:
-        rows = _with_fingerprint(rows, key)
-        fingerprint = rows[FINGERPRINT]
-    else:
-        fingerprint = _fingerprint(rows, key)
-    return rows.repartitionById(workers, owner_column(fingerprint, workers, seed, table))
-
-
-def owner_column(
-    fingerprint: Column, n: int, seed: int, table: Mapping[int, int] = NO_TABLE
-) -> Column:
-    """The owner of a key, 0 … n − 1: `model.owners.owner_of` of its fingerprint, unless the table has
-    another."""
     from pyspark.sql import functions as F
 
-    upper = F.shiftrightunsigned(F.xxhash64(_long(_signed(seed)), fingerprint), 32)
+    fingerprint = FINGERPRINT if fingerprints else _fingerprint(rows, key)
+    rows = _with_fingerprint(rows, key) if fingerprints else rows
+    return rows.repartitionById(workers, F.expr(owner_sql(fingerprint, workers, seed, table)))
+
+
+def owner_sql(fingerprint: str, n: int, seed: int, table: Mapping[int, int] = NO_TABLE) -> str:
+    """The owner of a key, 0 … n − 1: `model.owners.owner_of` of its fingerprint, unless the table has
+    another. As text, which one call hands to Spark; an expression built from Python takes a hundred.
+
+    Parameters:
+        fingerprint: an expression, in which only names of our own stand. The user's have no place in
+            SQL.
+        n, seed: as in `model.owners.owner_of`.
+        table: as in `routed_by_owner`.
+    """
+    upper = f"shiftrightunsigned(xxhash64({_signed(seed)}L, {fingerprint}), 32)"
     # 32 bits times at most 31: ANSI mode has no overflow to complain of.
-    home = F.shiftright(upper * _long(n), 32).cast("int")
+    home = f"int(shiftright({upper} * {n}L, 32))"
     if not table:
         return home
     maps = _maps(table)
-    slot = fingerprint.bitwiseAND(_long(len(maps) - 1)).cast("int")
-    # One text is parsed much faster than thousands of literals are sent one by one.
-    entries = F.get(F.expr(f"array({', '.join(maps)})"), slot)
-    return F.coalesce(F.try_element_at(entries, fingerprint), home)
+    entries = f"get(array({', '.join(maps)}), int({fingerprint} & {len(maps) - 1}L))"
+    return f"coalesce(try_element_at({entries}, {fingerprint}), {home})"
 
 
 def _maps(table: Mapping[int, int]) -> list[str]:
@@ -107,48 +110,29 @@ def _maps(table: Mapping[int, int]) -> list[str]:
     return [f"map({', '.join(part or filler)})" for part in parts]
 
 
-def owner_sql(fingerprint: str, n: int, seed: int) -> str:
-    """`owner_column` as text, for queries that Spark is given as a whole.
+def fingerprint_column(column: Column) -> Column:
+    """The fingerprint of a column of strings, as in `kernels.fingerprints`.
 
-    Parameters:
-        fingerprint: a column's name of our own. The user's have no place in SQL.
-        n, seed: as in `model.owners.owner_of`.
-    """
-    upper = f"shiftrightunsigned(xxhash64({_signed(seed)}L, {fingerprint}), 32)"
-    return f"int(shiftright({upper} * {n}L, 32))"
-
-
-def fingerprint_column(column: Column, kind: str) -> Column:
-    """The fingerprint of one column, as in `kernels.fingerprints`.
-
-    Parameters:
-        column: of a type for which `can_route`.
-        kind: the type's simple name.
+    For columns with the user's names; `_fingerprint` has it as text.
     """
     from pyspark.sql import functions as F
 
-    hashed = column if kind in _BYTES else column.cast("bigint")
-    return F.when(column.isNull(), _long(_NULL)).otherwise(F.xxhash64(_long(_FROM_ZERO), hashed))
+    return F.when(column.isNull(), F.lit(_NULL)).otherwise(F.xxhash64(F.lit(_FROM_ZERO), column))
 
 
 def _with_fingerprint(rows: DataFrame, key: Sequence[str]) -> DataFrame:
-    return rows.select(_fingerprint(rows, key).alias(FINGERPRINT), "*")
+    return rows.selectExpr(f"{_fingerprint(rows, key)} AS {FINGERPRINT}", "*")
 
 
-def _fingerprint(rows: DataFrame, key: Sequence[str]) -> Column:
-    from pyspark.sql import functions as F
-
+def _fingerprint(rows: DataFrame, key: Sequence[str]) -> str:
+    """The fingerprint of the key, as an expression."""
     kinds = {field.name: field.dataType.simpleString() for field in rows.schema.fields}
-    ones = [fingerprint_column(rows[quoted(name)], kinds[name]) for name in key]
-    return ones[0] if len(ones) == 1 else F.xxhash64(_long(_FROM_ZERO), *ones)
-
-
-def _long(number: int) -> Column:
-    """A whole number of 64 bits; `lit` alone makes a smaller type of a small number, and another
-    hash of it."""
-    from pyspark.sql import functions as F
-
-    return F.lit(number).cast("bigint")
+    ones = []
+    for name in key:
+        column = quoted(name)
+        hashed = column if kinds[name] in _BYTES else f"bigint({column})"
+        ones.append(f"if({column} IS NULL, {_NULL}L, xxhash64({_FROM_ZERO}L, {hashed}))")
+    return ones[0] if len(ones) == 1 else f"xxhash64({_FROM_ZERO}L, {', '.join(ones)})"
 
 
 def _signed(word: int) -> int:

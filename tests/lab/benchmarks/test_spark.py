@@ -34,7 +34,7 @@ TINY = [
         6,
     ),
     (StateSize(keys=(50, 200), rows=10, workers=2, batches=1, rounds=1), 2, 1),
-    (EmptyBatch(workers=2, batches=1, rounds=1), 7, 0),
+    (EmptyBatch(workers=2, batches=1, rounds=1), 8, 2),
     (
         Fluctuation(
             fluctuations=(1.0,),

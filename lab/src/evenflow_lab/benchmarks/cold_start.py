@@ -93,8 +93,9 @@ def _answer(url: str, scheme: str, environment: Mapping[str, str]) -> float:
     import evenflow as ef
     from evenflow.spark.session import local_session
 
-    settings: dict[str, Any] = {f"spark.executorEnv.{n}": v for n, v in environment.items()}
-    spark = local_session(url, **{"spark.sql.shuffle.partitions": 2, **settings})
+    settings: dict[str, Any] = {"spark.sql.shuffle.partitions": 2}
+    settings |= {f"spark.executorEnv.{name}": value for name, value in environment.items()}
+    spark = local_session(url, **settings)
     try:
         rows = spark.range(1000).selectExpr("id % 97 AS key")
         assert (

@@ -9,14 +9,20 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
 
-from evenflow_lab.benchmarks.outcome import Outcome, Report
+from evenflow_lab.benchmarks.outcome import Goal, Outcome, Report
 from evenflow_lab.benchmarks.spark.feeding import Feed, finished, processed, seconds_of
 from evenflow_lab.benchmarks.spark.timing import in_turn, written
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_SCHEMES = ("key", "d-choices")
+#: scheme → the batch of Spark alone that has the same shuffles and the same Python tasks: after each
+#: shuffle, and before the first one where routing needs Python.
+_LIKE = {
+    "key": "+ Python after the shuffle",
+    "d-choices": "+ Python before the first shuffle",
+}
+_MOST = 1.15  # times the batch of Spark alone
 _STEPS = ("plan", "tasks", "sink", "commit")
 
 
@@ -53,13 +59,16 @@ class EmptyBatch:
             "+ one shuffle": lambda df: written(df.repartition(self.workers, "key")),
             "+ Python after the shuffle": lambda df: written(self._through_python(df, 1)),
             "+ a second shuffle and Python": lambda df: written(self._through_python(df, 2)),
+            "+ Python before the first shuffle": lambda df: written(
+                self._through_python(df.mapInArrow(_same, df.schema), 2)
+            ),
         }
         runs: dict[str, Callable[[], list[float]]] = {
             name: self._spark_alone(spark, f"{folder}/{i}", body)
             for i, (name, body) in enumerate(of_spark.items())
         }
-        steps: dict[str, list[dict[str, float]]] = {scheme: [] for scheme in _SCHEMES}
-        for scheme in _SCHEMES:
+        steps: dict[str, list[dict[str, float]]] = {scheme: [] for scheme in _LIKE}
+        for scheme in _LIKE:
             runs[f"evenflow, {scheme}"] = self._ours(
                 spark, f"{folder}/{scheme}", scheme, steps[scheme]
             )
@@ -82,6 +91,14 @@ class EmptyBatch:
             figure["Spark around it"] = None if spent is None else round(middle - spent, 3)
             figures.append(figure)
             before = middle
+        goals = tuple(
+            Goal(
+                f"`{scheme}` ÷ a foreachBatch with the same shuffles and Python tasks",
+                median(seconds[f"evenflow, {scheme}"]) / median(seconds[alone]),
+                _MOST,
+            )
+            for scheme, alone in _LIKE.items()
+        )
         return Outcome(
             f"Micro-batches of one row from a file, {self.workers} tasks after a shuffle, seconds "
             f"from trigger to end by Spark's clock, median of {counted}; contestants in turn. The "
@@ -90,6 +107,7 @@ class EmptyBatch:
             "and planning; the Spark job with all the work on state; the sink; the commit; and what "
             "Spark does around foreachBatch.",
             tuple(figures),
+            goals,
         )
 
     def _through_python(self, df: DataFrame, times: int) -> DataFrame:
