@@ -36,5 +36,5 @@ def test_an_application_that_hangs_is_given_up(monkeypatch, tmp_path):
     sleeper.chmod(0o755)
     monkeypatch.setattr(recording.sys, "executable", str(sleeper))
     monkeypatch.setattr(recording, "_LONGEST", 0.5)
-    with pytest.raises(InputError, match="'spill' took more than 0.5 seconds"):
+    with pytest.raises(InputError, match="'spill' took more than"):
         recording.record_fault("spill", tmp_path)
