@@ -119,6 +119,7 @@ def test_the_metrics_and_the_log_say_why(clock, caplog):
     found = run(job_of(clock), MemoryStorage(), Feed(lambda t: 160.0, 60))
     grown = next(b for a, b in pairwise(found) if b["planned_partitions"] > 4)
     assert "rows per second arrive, a partition does 20 rows per second of work" in grown["reason"]
+    assert grown["reason"].startswith("the busiest partition has to work")
     assert found[-1]["scaling"]["true_rate"] == pytest.approx(1 / COST, rel=1e-3)
     assert found[-1]["scaling"]["load"] < 0.85
     words = [record.getMessage() for record in caplog.records]

@@ -66,8 +66,8 @@ def test_a_listener_and_the_jobs_page_show_the_query(spark, tmp_path):
     assert progress.observedMetrics["evenflow"].asDict() == {"rows": 5, "keys": 4, "null_keys": 1}
     assert progress.observedMetrics["mine"].most == 5  # the user's own stays
     shown = until(lambda: [text for text in descriptions(spark) if "balanced by" in text])
-    assert shown[0].startswith("hits<br/>")
-    assert shown[0].endswith("balanced by d-choices over 3 partitions: asked for")
+    assert shown[0].startswith("hits\n")
+    assert shown[0].endswith("\nbalanced by d-choices over 3 partitions: asked for")
     assert spark.sparkContext.getLocalProperty("spark.job.description") is None
 
 

@@ -105,19 +105,20 @@ def parameters_of(scheme: GroupingScheme) -> dict[str, Any]:
 def resized(plan: Plan, partitions: int, seed: int, why: str = "") -> Plan:
     """The plan with another number of partitions, or another seed.
 
-    Parameters:
-        why: the reason for the number, where the plan has one to tell.
-
     Guarantee: with a new number of partitions, only the keys of partitions that leave, and the share
     that newcomers are due, change their owner, unless the scheme is `key`, whose hash has no memory.
+
+    Parameters:
+        why: the reason for the number; empty if the user has named it.
     """
     if seed != plan.seed:
         return plan.followed_by(partitions=partitions, seed=seed, buckets=(), table=RoutingTable())
-    if why:
-        plan = replace(plan, reason=f"{plan.reason}; {why}" if plan.reason else why)
     if plan.scheme == "key":
         # Owners by plain hash: what other schemes have left is given up.
-        return plan.followed_by(partitions=partitions, buckets=(), table=RoutingTable())
+        reason = why or plan.reason
+        return plan.followed_by(
+            partitions=partitions, buckets=(), table=RoutingTable(), reason=reason
+        )
     if partitions == plan.partitions:
         return plan
     hashing = TableRouting(limit=max(len(plan.table.entries), 1))
@@ -127,7 +128,7 @@ def resized(plan: Plan, partitions: int, seed: int, why: str = "") -> Plan:
         partitions=partitions,
         buckets=tuple(state.buckets.tolist()),
         table=RoutingTable(hashing.table(state)),
-        reason=plan.reason if why else f"{partitions} partitions instead of {plan.partitions}",
+        reason=why or f"{partitions} partitions instead of {plan.partitions}",
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 from evenflow.model import InputError, shapes
 from evenflow.model.discovery import build
@@ -50,8 +50,6 @@ class Scaling:
         Scaling(least=2, most=64, target=0.7, high=0.85, margin=0.25, window=3, cooldown=2, \
 patience=30.0, catch_up=60.0, shrinks=True)
     """
-
-    name: ClassVar[str] = AUTO
 
     least: int = 1
     most: int | None = None
@@ -300,7 +298,7 @@ def _calm(policy: Scaling, memory: ScalingMemory, partitions: int) -> tuple[floa
     need = max(math.ceil(partitions * load / policy.target), most, policy.least)
     if need > partitions * (1 - policy.margin):
         return 0.0, 0
-    # One batch alone is no proof, however long nothing came: the first after a pause says little of now.
+    # One batch alone is no proof: the first after a long pause says little of what comes now.
     return seconds + min(now.seconds, policy.patience / 2), need
 
 

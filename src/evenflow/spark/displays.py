@@ -58,7 +58,7 @@ def described(spark: SparkSession, plan: Plan) -> Iterator[None]:
         return
     context = spark.sparkContext
     before = context.getLocalProperty(_DESCRIPTION)
-    context.setLocalProperty(_DESCRIPTION, "<br/>".join(filter(None, (before, plan_text(plan)))))
+    context.setLocalProperty(_DESCRIPTION, "\n".join(filter(None, (before, plan_text(plan)))))
     try:
         yield
     finally:

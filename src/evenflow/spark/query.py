@@ -73,7 +73,7 @@ class StreamingQuery:
     ) -> None:
         self.spark_query = spark_query  #: Spark's own handle, for all that is not here
         self.checkpoint = checkpoint.location  #: the checkpoint location
-        self.partitions = partitions  #: as many as it was started with
+        self.partitions = partitions  #: as many as it was started with, or "auto"
         self._storage = checkpoint.storage
         self._spark, self._lease, self._gate = spark, lease, gate
         self._last = last_batch

@@ -46,7 +46,7 @@ def run(
     try:
         with tempfile.TemporaryDirectory(prefix="evenflow-scaling-") as folder:
             feed = Feed(f"{folder}/in")
-            feeding = _Feeding(feed, rate, seconds, seed)
+            feed.add(pa.table({"key": np.arange(rate)}))
             keyed = ef.keyed(spark.readStream.schema("key bigint").parquet(f"{folder}/in"), "key")
             keyed = keyed.balance(
                 "d-choices", partitions=f"auto:most={most},patience=10", seed=seed
@@ -54,6 +54,8 @@ def run(
             result = keyed.apply(ServiceTime(Aggregates(n=ef.count()), _SERVICE))
             writer = result.writeStream.format("noop").queryName("scaling")
             query = writer.option("checkpointLocation", f"{folder}/checkpoint").start()
+            query.processAllAvailable()  # Python is started, and Java's classes are loaded
+            feeding = _Feeding(feed, rate, seconds, seed)
             feeding.start()
             while feeding.is_alive():
                 feeding.join(1.0)
@@ -92,7 +94,7 @@ class _Feeding(threading.Thread):
 
 
 def points_of(metrics: Sequence[Mapping[str, Any]], began: float) -> list[dict[str, Any]]:
-    """What the picture needs of each batch but the first, with times since the feeding began."""
+    """What the picture needs of each batch since the feeding began, and its times since then."""
     return [
         {
             "seconds": now["began"] - began,
@@ -104,6 +106,7 @@ def points_of(metrics: Sequence[Mapping[str, Any]], began: float) -> list[dict[s
             "reason": now["scaling"]["reason"],
         }
         for before, now in pairwise(metrics)
+        if before["began"] >= began
     ]
 
 
