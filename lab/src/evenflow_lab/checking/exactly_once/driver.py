@@ -81,9 +81,10 @@ def main() -> int:
 
     def balanced(keyed: Keyed) -> Keyed:
         keyed = keyed.balance(arguments.scheme, partitions=arguments.partitions)
-        # Keys move after almost every batch.
-        moving = {"theta": 0.01, "margin": 0.0, "certainty": 0.0, "memory": 0.5}
-        return keyed.replan(**moving) if arguments.scheme == "table" else keyed
+        if arguments.scheme == "table":
+            # Keys move after almost every batch.
+            keyed = keyed.replan(theta=0.01, margin=0.0, certainty=0.0, memory=0.5)
+        return keyed
 
     if arguments.kind == "aggregates":
         operator = Flaky(arguments.flaky) if arguments.flaky else Aggregates(**aggregates())
