@@ -113,9 +113,8 @@ def test_a_row_of_an_outer_stream_is_not_lost_if_the_table_has_changed(spark, cl
         assert rows_of(now) == rows_of(batch.join(many.where("k = 0"), "k", how))
 
 
-def test_a_table_that_spark_broadcasts_is_left_to_spark(spark, clicks, pages):
-    spark.conf.set("spark.sql.autoBroadcastJoinThreshold", "10MB")
-    joined = ef.keyed(clicks[0], "k").join(pages, like=clicks[1])
+def test_a_table_that_spark_broadcasts_is_left_to_spark(clicks, pages):
+    joined = ef.keyed(clicks[0], "k").join(F.broadcast(pages), like=clicks[1])
     assert CELL not in plan_of(joined)
     assert "BroadcastHashJoin" in plan_of(joined)
 
