@@ -65,3 +65,14 @@ def test_a_hot_key_is_not_paid_for_order():
     plan = planned(keys, 4)
     prints = fingerprint(pa.array(keys, pa.string()))
     assert np.bincount(Owners.of(plan)(prints), minlength=4).max() <= 62
+
+
+def test_a_few_rows_are_paid_for_order():
+    # Twenty rows of every second key, ten of the others: even partitions would have 40, these have 50.
+    keys = [f"k{i}" for i in range(10) for _ in range(20 - i % 2 * 10)]
+    there = Owners.of(planned(keys, 4))(fingerprint(pa.array(keys, pa.string())))
+    assert there.tolist() == sorted(there.tolist())
+    assert np.bincount(there).max() == 50
+    there = Owners.of(planned(keys * 2, 4))(fingerprint(pa.array(keys, pa.string())))
+    assert there.tolist() != sorted(there.tolist())
+    assert np.bincount(there).max() == 40

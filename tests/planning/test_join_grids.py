@@ -15,16 +15,16 @@ def keys_of(sides):
     return [JoinKey(i, left, right, float(left) * right) for i, (left, right) in enumerate(sides)]
 
 
-@given(SIDES, st.integers(1, 40), st.booleans(), st.integers(0, 10**6))
-def test_every_pair_of_rows_meets_in_exactly_one_cell(sides, partitions, split_right, others):
+@given(SIDES, st.integers(1, 40), st.tuples(st.booleans(), st.booleans()), st.integers(0, 10**6))
+def test_every_pair_of_rows_meets_in_exactly_one_cell(sides, partitions, splits, others):
     keys = keys_of(sides)
     total = sum(one.load for one in keys) + others
-    plan = plan_join(keys, total, partitions, split_right=split_right)
+    plan = plan_join(keys, total, partitions, splits=splits)
     for grid in plan.grids.values():
         assert len(set(grid.partitions)) == len(grid.partitions) == grid.rows * grid.columns
         assert all(0 <= cell < partitions for cell in grid.partitions)
-        if not split_right:
-            assert grid.columns == 1
+        assert splits[0] or grid.rows == 1
+        assert splits[1] or grid.columns == 1
         for row in range(grid.rows):
             to_left = cells_of(grid, row)
             for column in range(grid.columns):

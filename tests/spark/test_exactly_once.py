@@ -80,6 +80,15 @@ def test_a_killed_driver_loses_nothing_and_does_nothing_twice(tmp_path, kills):
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("kind", ["sessions", "duplicates", "timers", "ttl"])
+def test_a_killed_driver_ends_every_state_once(tmp_path, kind):
+    """Sessions, keys that are forgotten, timers and states with a TTL."""
+    schemes = ("table", "auto", "key")
+    result = run_and_kill(tmp_path, 2, schemes, seed=1, say=print, batches=6, kind=kind)
+    assert result.kills.total() == 2
+
+
+@pytest.mark.long
 def test_a_second_driver_is_refused_until_the_first_is_dead(spark, place):
     add_files(place.files, 0, 2, seed=2)
     with Driver(*place.here, "--forever") as driver:

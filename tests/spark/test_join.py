@@ -251,7 +251,6 @@ def test_every_name_that_pyspark_has_for_a_join_is_taken(spark, how):
 def test_what_cannot_be_joined_is_refused_with_what_to_do(spark):
     a = spark.range(3).selectExpr("id k", "string(id) word", "id j")
     keyed = ef.keyed(a, "k")
-    stream = spark.readStream.format("rate").load().selectExpr("value k")
     for refused, message in (
         (lambda: keyed.join(a, how="cross"), "inner, left, right, full, semi or anti"),
         (lambda: keyed.join(a, how=None), "got None"),
@@ -263,8 +262,6 @@ def test_what_cannot_be_joined_is_refused_with_what_to_do(spark):
         (lambda: keyed.join(ef.keyed(a, "k", "j")), "1 key columns .k. and the right side 2"),
         (lambda: keyed.balance("key").join(a), "leave the scheme to"),
         (lambda: keyed.replan("mixed").join(a), "replan"),
-        (lambda: keyed.join(stream), "use intervalJoin"),
-        (lambda: ef.keyed(stream, "k").join(a), "Spark's own `join`"),
         (lambda: keyed.join(a.withColumnRenamed("j", CELL)), "rename it"),
     ):
         with pytest.raises(InputError, match=message):

@@ -80,7 +80,7 @@ def plan_join(
     partitions: int,
     *,
     spread: float = 0.0,
-    split_right: bool = True,
+    splits: tuple[bool, bool] = (True, True),
 ) -> JoinPlan:
     """Grids for the hot keys of a join, by measured counts.
 
@@ -95,7 +95,7 @@ def plan_join(
         total: the load of all keys, these included.
         partitions: how many tasks share the work.
         spread: a part of the total that has no key and can go anywhere.
-        split_right: whether the right side may be split.
+        splits: whether the left and the right side may be split.
 
     Example:
         >>> plan = plan_join([JoinKey(7, left=600, right=1, pairs=600)], total=2401, partitions=4)
@@ -106,7 +106,7 @@ def plan_join(
     share = total / partitions
     ordered = sorted(keys, key=lambda one: (-one.load, one.key))
     hot = [one for one in ordered if one.load > _LISTED * share]
-    shapes = _shapes(partitions, split_right)
+    shapes = _shapes(partitions, *splits)
     chosen = [(one, *_shape_of(one, share, shapes)) for one in hot]
     chosen.sort(key=lambda one: (-one[3], one[0].key))
     loads = np.full(partitions, max(total - sum(one.load for one in hot), 0.0) / partitions)
@@ -126,10 +126,11 @@ def plan_join(
     )
 
 
-def _shapes(partitions: int, split_right: bool) -> tuple[F64, F64]:
+def _shapes(partitions: int, split_left: bool, split_right: bool) -> tuple[F64, F64]:
     """All shapes of a grid with at most so many cells."""
-    most = [partitions // rows if split_right else 1 for rows in range(1, partitions + 1)]
-    rows = np.repeat(np.arange(1, partitions + 1), most)
+    parts = range(1, (partitions if split_left else 1) + 1)
+    most = [partitions // rows if split_right else 1 for rows in parts]
+    rows = np.repeat(np.array(parts), most)
     columns = np.concatenate([np.arange(1, n + 1) for n in most])
     return rows.astype(np.float64), columns.astype(np.float64)
 

@@ -104,13 +104,16 @@ class _Calls:
     def of_groups(self, groups: Groups) -> Iterator[pa.RecordBatch]:
         task, call = self.task, self.task.call
         names = groups.table.select(list(task.keys)).take(pa.array(groups.bounds[:-1]))
-        sides = [self._slices(*side) for side in self._sides(groups)]
-        keys = self._keys(names)
 
         def failed(group: int, error: Exception) -> FunctionFailed:
             size = int(groups.bounds[group + 1] - groups.bounds[group])
             return self._failed(names.slice(group, 1), error, size)
 
+        try:
+            sides = [self._slices(*side) for side in self._sides(groups)]
+            keys = self._keys(names)
+        except MemoryError as error:  # of all groups of the chunk, most of it of the largest
+            raise failed(int(np.diff(groups.bounds).argmax()), error) from None
         most = self._rows_per_batch(groups)
         results = self.results
         for group in range(len(groups)):

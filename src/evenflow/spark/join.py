@@ -5,7 +5,9 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from contextlib import redirect_stdout
+from dataclasses import dataclass, replace
+from io import StringIO
 from typing import TYPE_CHECKING, Protocol
 
 from evenflow.model import InputError
@@ -24,6 +26,10 @@ _log = logging.getLogger(__name__)
 _KEY, _LEFT, _RIGHT = "__evenflow_key", "__evenflow_left", "__evenflow_right"
 _JOINS = re.compile(r"(\w+Join|CartesianProduct)\b")
 _EVEN = 1.1  # a join whose fullest partition is expected below this is left to Spark
+
+# With a stream on one side, as Spark allows them.
+_STREAM_LEFT = ("inner", "left", "left_semi", "left_anti")
+_STREAM_RIGHT = ("inner", "right")
 
 _HOWS = {
     "inner": "inner",
@@ -79,6 +85,7 @@ class Join:
         keys: of the left side.
         others: of the right side, in the same order.
         how: one of Spark's names of it.
+        like: where one side is a stream, rows of the past that stand for it in a survey; else None.
     """
 
     left: DataFrame
@@ -86,22 +93,30 @@ class Join:
     keys: tuple[str, ...]
     others: tuple[str, ...]
     how: str
+    like: DataFrame | None = None
 
     def sides(self) -> Sides:
         """What a survey has to know."""
         left = self.how in ("left", "full", "left_anti")
         right = self.how in ("right", "full")
-        return Sides(
-            (self.left, self.right),
-            (self.keys, self.others),
-            keeps=(left, right),
-            makes_pairs=self.right_is_split,
-        )
+        frames, splits = (self.left, self.right), (True, self.makes_pairs)
+        if self.like is not None:
+            of_left = self.left.isStreaming
+            frames = (self.like, self.right) if of_left else (self.left, self.like)
+            if left or right:
+                # A copied row of the stream would have to know that no task has a partner for it, and
+                # the table may have changed since the survey.
+                splits = (of_left, not of_left)
+        return Sides(frames, (self.keys, self.others), (left, right), self.makes_pairs, splits)
 
     @property
-    def right_is_split(self) -> bool:
+    def makes_pairs(self) -> bool:
         """Semi and anti joins ask whether a key is there: one row of it says so."""
         return self.how not in ("left_semi", "left_anti")
+
+    @property
+    def is_streaming(self) -> bool:
+        return self.left.isStreaming or self.right.isStreaming
 
     def by_spark(self) -> DataFrame:
         """Spark's own join."""
@@ -149,7 +164,13 @@ class Join:
         return left.join(right, [*names, *more], self.how).drop(*names, *more)
 
 
-def join(left: _Keyed, right: _Keyed, on: str | Sequence[str] | None, how: str) -> DataFrame:
+def join(
+    left: _Keyed,
+    right: _Keyed,
+    on: str | Sequence[str] | None,
+    how: str,
+    like: _Keyed | None = None,
+) -> DataFrame:
     """The join of two sides. Parameters are those of `Keyed.join`."""
     from evenflow.spark.session import check_session
 
@@ -167,7 +188,7 @@ def join(left: _Keyed, right: _Keyed, on: str | Sequence[str] | None, how: str) 
                 "join places rows by the counts of both sides, not by a scheme; leave the scheme to "
                 '"auto", and replan(…) out'
             )
-    checked = checked_join(left, right, how)
+    checked = with_past(checked_join(left, right, how), left, right, like)
     check_session(left.df.sparkSession)
     return balanced_join(checked, left.partitions or shuffle_partitions(left.df), left.seed)
 
@@ -185,35 +206,84 @@ def checked_join(left: _Keyed, right: _Keyed, how: str) -> Join:
             f"join: the left side has {len(left.keys)} key columns ({', '.join(left.keys)}) and the "
             f"right side {len(right.keys)} ({', '.join(right.keys)}); give both the same number"
         )
-    for own, other in zip(left.keys, right.keys, strict=True):
-        kinds = [
-            side.df.schema[name].dataType.simpleString()
-            for side, name in ((left, own), (right, other))
-        ]
-        if kinds[0] != kinds[1]:
-            raise InputError(
-                f"join: the keys have different types, {own} {kinds[0]} on the left and {other} "
-                f"{kinds[1]} on the right; cast one side"
-            )
+    _check_same_types(left, right, ("on the left", "on the right"))
     check_names([*left.df.columns, *right.df.columns])
-    for side in (left, right):
-        if side.df.isStreaming:
-            raise InputError(
-                "join takes batch DataFrames; for two streams use intervalJoin, for a stream with a "
-                "batch DataFrame Spark's own `join`, which broadcasts a small one"
-            )
+    _check_streams(left.df.isStreaming, right.df.isStreaming, normal)
     others = right.df
     if normal in ("left_semi", "left_anti"):
         others = others.select(*(others[quoted(name)] for name in right.keys)).distinct()
     return Join(left.df, others, left.keys, right.keys, normal)
 
 
+def with_past(join: Join, left: _Keyed, right: _Keyed, like: _Keyed | None) -> Join:
+    """The join, with rows of the past in place of those that its stream will bring.
+
+    Parameters:
+        left, right: the sides.
+        like: the rows of the past; None for none.
+    """
+    if like is None:
+        return join
+    if not join.is_streaming:
+        raise InputError(
+            "join: like is for the join of a stream, whose keys cannot be counted; of batch DataFrames "
+            "both sides are counted, so leave it out"
+        )
+    if like.df.isStreaming:
+        raise InputError(
+            "join: like takes a batch DataFrame with rows as the stream brings them, such as "
+            "spark.read of the files that it has read, and got a stream"
+        )
+    stream = left if left.df.isStreaming else right
+    if len(like.keys) != len(stream.keys):
+        raise InputError(
+            f"join: like has {len(like.keys)} key columns ({', '.join(like.keys)}) and the stream "
+            f"{len(stream.keys)} ({', '.join(stream.keys)}); give both the same number"
+        )
+    _check_same_types(stream, like, ("in the stream", "in like"))
+    # Under the stream's names, by which both sides are counted.
+    own = (like.df[quoted(name)].alias(n) for name, n in zip(like.keys, stream.keys, strict=True))
+    return replace(join, like=like.df.select(*own))
+
+
+def _check_same_types(one: _Keyed, two: _Keyed, places: tuple[str, str]) -> None:
+    for own, other in zip(one.keys, two.keys, strict=True):
+        kinds = [
+            side.df.schema[name].dataType.simpleString()
+            for side, name in ((one, own), (two, other))
+        ]
+        if kinds[0] != kinds[1]:
+            raise InputError(
+                f"join: the keys have different types, {own} {kinds[0]} {places[0]} and {other} "
+                f"{kinds[1]} {places[1]}; cast one side"
+            )
+
+
+def _check_streams(left: bool, right: bool, how: str) -> None:
+    """Refuse the joins of streams that Spark refuses, and those that need event times."""
+    if left and right:
+        raise InputError(
+            "join takes at most one stream; two streams are joined by event time, with intervalJoin"
+        )
+    if (left and how not in _STREAM_LEFT) or (right and how not in _STREAM_RIGHT):
+        side, can = ("left", _STREAM_LEFT) if left else ("right", _STREAM_RIGHT)
+        raise InputError(
+            f"join: with the stream on the {side}, how takes {', '.join(can)}, as in Spark: a row of "
+            "the batch DataFrame never knows that no partner will come; join in foreachBatch for "
+            "partners within a batch"
+        )
+
+
 def balanced_join(join: Join, partitions: int, seed: int) -> DataFrame:
     """The join; Spark's own where Spark alone is enough.
 
-    Starts a Spark job that counts the rows of each key, unless Spark would broadcast one side.
+    Starts a Spark job that counts the rows of each key, unless Spark would broadcast one side, or
+    nothing is known of a stream.
     """
     plain = join.by_spark()
+    if join.is_streaming and join.like is None:
+        _log.info("join: left to Spark; like=… says which keys of the stream are hot")
+        return plain
     if _first_join(plain) in ("BroadcastHashJoin", "BroadcastNestedLoopJoin"):
         _log.info("join: left to Spark, which broadcasts the smaller side")
         return plain
@@ -232,7 +302,14 @@ def balanced_join(join: Join, partitions: int, seed: int) -> DataFrame:
 
 def _first_join(df: DataFrame) -> str:
     """The physical operator of the outermost join, as `explain` prints it."""
-    named = df.toDF(*(neutral(i) for i in range(len(df.columns))))
-    explained = df.sparkSession.sql("EXPLAIN SELECT * FROM {rows}", rows=named)
-    found = _JOINS.search("\n".join(row[0] for row in explained.collect()))
+    if df.isStreaming:
+        # Spark's EXPLAIN plans what it is given as a batch, which a stream refuses.
+        with redirect_stdout(StringIO()) as printed:
+            df.explain()
+        text = printed.getvalue()
+    else:
+        named = df.toDF(*(neutral(i) for i in range(len(df.columns))))
+        explained = df.sparkSession.sql("EXPLAIN SELECT * FROM {rows}", rows=named)
+        text = "\n".join(row[0] for row in explained.collect())
+    found = _JOINS.search(text)
     return "" if found is None else found.group(1)

@@ -22,12 +22,14 @@ class Sides(NamedTuple):
         keys: the key columns of each.
         keeps: whether the rows of a side are in the result without a partner.
         makes_pairs: whether every pair of rows is in the result; False where a left row is in it once.
+        splits: whether the rows of one key may be split, left and right.
     """
 
     frames: tuple[DataFrame, DataFrame]
     keys: tuple[tuple[str, ...], tuple[str, ...]]
     keeps: tuple[bool, bool]
     makes_pairs: bool
+    splits: tuple[bool, bool]
 
 
 def survey_join(sides: Sides, partitions: int, seed: int) -> JoinPlan:
@@ -84,7 +86,7 @@ def survey_join(sides: Sides, partitions: int, seed: int) -> JoinPlan:
         found["load"] or 0.0,
         partitions,
         spread=found["spread"] or 0.0,
-        split_right=sides.makes_pairs,
+        splits=sides.splits,
     )
 
 

@@ -164,8 +164,10 @@ class Keyed(EventTimeVerbs, GroupedFunctions, StatefulMethods):
         other: Keyed | DataFrame,
         on: str | Sequence[str] | None = None,
         how: str = "inner",
+        like: Keyed | DataFrame | None = None,
     ) -> DataFrame:
-        """Join batch DataFrames on the key, as `DataFrame.join` does, with hot keys on several tasks.
+        """Join DataFrames on the key, as `DataFrame.join` does, with hot keys on several tasks; at most
+        one of them is a stream.
 
         Where one side has many rows of a key, they are split, and the rows of the other side go to
         every part; where both have many, they meet in a grid. All of it is done by Spark's own
@@ -184,12 +186,16 @@ class Keyed(EventTimeVerbs, GroupedFunctions, StatefulMethods):
                 many key columns of the same types. Where names differ, both sides' columns are kept.
             on: the key columns, which may be repeated here, as in `DataFrame.join`.
             how: "inner", "left", "right", "full", "semi", "anti", or another of PySpark's names.
+            like: for the join of a stream, a batch DataFrame with rows as a micro-batch brings them,
+                which are counted in place of the stream's. Without it, the join is Spark's own.
 
         Example:
             named = ef.keyed(clicks, "page").join(pages, how="left")
         """
         right = other if isinstance(other, Keyed) else keyed(other, *self.keys)
-        return join(self, right, on, how)
+        if like is not None and not isinstance(like, Keyed):
+            like = keyed(like, *(self if self.df.isStreaming else right).keys)
+        return join(self, right, on, how, like)
 
     def intervalJoin(
         self,

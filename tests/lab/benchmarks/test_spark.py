@@ -27,7 +27,7 @@ from evenflow_lab.workloads.fluctuating import snapshots
 TINY = [
     (Overhead(rows=2000, keys=100, workers=2, rounds=1), 4, 2),
     (PerKeyWork(keys=40, rows_a_key=2, share=0.5, workers=2, batches=1, rounds=1), 4, 2),
-    (Grouped(shapes=((40, 2), (3, 30)), share=0.5, workers=2, rounds=1), 24, 4),
+    (Grouped(shapes=((40, 2), (3, 30)), share=0.5, workers=2, rounds=1), 28, 4),
     (
         Figure13And14(zipf=(2.0,), workers=2, messages=20, sources=2, batches=1, rounds=1),
         len(SCHEMES),

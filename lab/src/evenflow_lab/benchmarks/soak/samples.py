@@ -47,6 +47,16 @@ def process_use(pids: Iterable[int]) -> tuple[int, int]:
     return memory, files
 
 
+def cpu_use(pids: Iterable[int]) -> float:
+    """CPU seconds of some processes, and of their children that have ended."""
+    ticks = 0
+    for pid in pids:
+        with suppress(OSError):
+            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+            ticks += sum(map(int, fields[11:15]))
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
 def descendants(pid: int) -> list[int]:
     """A process and all that it has started, directly or not."""
     parents: dict[int, int] = {}

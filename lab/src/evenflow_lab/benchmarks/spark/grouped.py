@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -15,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from evenflow_lab.benchmarks.outcome import Goal, Outcome, Report
+from evenflow_lab.benchmarks.soak.samples import cpu_use, descendants
 from evenflow_lab.benchmarks.spark.per_key import ROCKSDB, settings
 from evenflow_lab.benchmarks.spark.timing import in_turn
 
@@ -25,6 +27,7 @@ OUTPUT = "key bigint, n bigint, total double"
 OURS = ("evenflow applyInPandas", "evenflow applyInArrow")
 SPARKS = ("applyInPandas", "applyInArrow")
 STATEFUL = ("transformWithStateInPandas", "transformWithState")
+LEAST = "the function alone, on sorted rows"
 
 
 def in_pandas(key: tuple[Any, ...], rows: Any) -> Any:
@@ -38,6 +41,24 @@ def in_arrow(key: tuple[Any, ...], rows: pa.Table) -> pa.Table:
     """The same in Arrow."""
     total = pc.sum(rows.column("value")).as_py()
     return pa.table({"key": [key[0].as_py()], "n": [rows.num_rows], "total": [total]})
+
+
+def on_sorted_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """`in_arrow` of each group, with nothing around it: the least that a function per group can take.
+    It looks for no nulls, checks no result, and knows that the key is a whole number.
+    """
+    held = list(batches)
+    if not held:
+        return
+    rows = pa.Table.from_batches(held).combine_chunks()
+    keys = rows.column("key").to_numpy()
+    starts = np.flatnonzero(np.diff(keys, prepend=keys[:1] - 1)).tolist()
+    ends = [*starts[1:], len(keys)]
+    results = [
+        in_arrow((pa.scalar(keys[start]),), rows.slice(start, end - start))
+        for start, end in zip(starts, ends, strict=True)
+    ]
+    yield from pa.concat_tables(results).combine_chunks().to_batches()
 
 
 def processor(pandas: bool) -> Any:
@@ -69,8 +90,9 @@ def processor(pandas: bool) -> Any:
 
 @dataclass(frozen=True)
 class Grouped:
-    """Rows and total per group, under `applyInPandas` and `applyInArrow` of both, and Spark's two
-    stateful operators on the same batch DataFrame.
+    """Rows and total per group, under `applyInPandas` and `applyInArrow` of both, Spark's two stateful
+    operators on the same batch DataFrame, and the bare function on rows that Spark has sorted: what
+    shuffle, sort and function take, nobody can do without.
 
     Parameters:
         shapes: numbers of keys and of rows per key, on average.
@@ -96,7 +118,7 @@ class Grouped:
         return cls(share=1.0, rounds=5)
 
     def measure(self, spark: SparkSession, folder: str, report: Report) -> Outcome:
-        """Time all six on every shape, uniform and skewed, in turn."""
+        """Time all seven on every shape, uniform and skewed, in turn."""
         figures: list[dict[str, Any]] = []
         goals: list[Goal] = []
         extra = {**ROCKSDB, "spark.sql.shuffle.partitions": str(self.workers)}
@@ -104,7 +126,8 @@ class Grouped:
             for keys, rows in self.shapes:
                 for kind in ("uniform", "skewed"):
                     what = f"{keys} × {rows}, {kind}"
-                    taken = self._timed(spark, f"{folder}/{keys}-{kind}", keys, rows, kind, report)
+                    place = f"{folder}/{keys}-{kind}"
+                    taken, cpu = self._timed(spark, place, keys, rows, kind, report)
                     fastest = min(taken[name] for name in SPARKS)
                     for name, seconds in taken.items():
                         figures.append(
@@ -112,6 +135,7 @@ class Grouped:
                                 "groups": what,
                                 "contestant": name,
                                 "seconds": round(seconds, 3),
+                                "CPU seconds": round(cpu[name], 2),
                                 "microseconds per group": round(seconds / keys * 1e6, 1),
                                 "times as fast as Spark's faster": round(fastest / seconds, 2),
                             }
@@ -122,16 +146,18 @@ class Grouped:
         return Outcome(
             f"Number of rows and a sum per group, {self.workers} tasks, from Parquet files, with the "
             "look at the keys that evenflow takes first. All contestants return the same rows, which "
-            "is checked. Skewed: the size of a group is inverse to its rank. The stateful operators "
-            f"get {self.share:.0%} of the keys; their seconds are scaled up. In turn, median of "
-            f"{self.rounds} rounds.",
+            f"is checked. {LEAST[0].upper()}{LEAST[1:]}: in Arrow, without any checks or conversions. "
+            "Skewed: the size of a group is inverse to its rank. The stateful operators "
+            f"get {self.share:.0%} of the keys; their seconds are scaled up. CPU seconds: of all "
+            f"processes together. In turn, medians of {self.rounds} rounds.",
             tuple(figures),
             tuple(goals),
         )
 
     def _timed(
         self, spark: SparkSession, folder: str, keys: int, rows: int, kind: str, report: Report
-    ) -> dict[str, float]:
+    ) -> tuple[dict[str, float], dict[str, float]]:
+        """The seconds of each contestant, and its CPU seconds."""
         import evenflow as ef
 
         key = group_of_rows(keys, rows, kind)
@@ -149,23 +175,32 @@ class Grouped:
             OURS[1]: lambda: ours.applyInArrow(in_arrow, OUTPUT),
             SPARKS[0]: lambda: theirs.applyInPandas(in_pandas, OUTPUT),
             SPARKS[1]: lambda: theirs.applyInArrow(in_arrow, OUTPUT),
+            LEAST: lambda: (
+                df.repartition(self.workers, "key")
+                .sortWithinPartitions("key")
+                .mapInArrow(on_sorted_rows, OUTPUT)
+            ),
             STATEFUL[0]: lambda: few.transformWithStateInPandas(processor(True), OUTPUT, *update),
             STATEFUL[1]: lambda: few.transformWithState(processor(False), OUTPUT, *update),
         }
         answers: dict[str, pa.Table] = {}
+        cpu: dict[str, list[float]] = {name: [] for name in runs}
 
         def run(name: str) -> list[float]:
-            began = perf_counter()
+            before, began = cpu_use(descendants(os.getpid())), perf_counter()
             answers[name] = runs[name]().toArrow()
-            return [perf_counter() - began]
+            seconds = perf_counter() - began
+            cpu[name].append(cpu_use(descendants(os.getpid())) - before)
+            return [seconds]
 
         timed = in_turn({name: partial(run, name) for name in runs}, self.rounds, report)
         check_same(answers, key, value)
         scale = len(key) / max(1, some.count())
-        return {
-            name: median(taken) * (scale if name in STATEFUL else 1.0)
-            for name, taken in timed.items()
-        }
+        scales = {name: scale if name in STATEFUL else 1.0 for name in runs}
+        return (
+            {name: median(taken) * scales[name] for name, taken in timed.items()},
+            {name: median(taken[-self.rounds :]) * scales[name] for name, taken in cpu.items()},
+        )
 
 
 def group_of_rows(keys: int, rows: int, kind: str) -> npt.NDArray[np.int64]:

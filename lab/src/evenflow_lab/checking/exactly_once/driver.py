@@ -10,13 +10,17 @@ import argparse
 import os
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 import evenflow as ef
 from evenflow.operators import Aggregates, Rows
 from evenflow_lab.checking.exactly_once.stream import SPARK_SCHEMA, aggregates
+from evenflow_lab.checking.exactly_once.timed import CHECKS, timed_query
+
+if TYPE_CHECKING:
+    from evenflow.spark.keyed import Keyed
 
 FAILED = 3
 
@@ -54,6 +58,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     for name in ("input", "checkpoint", "output"):
         parser.add_argument(name)
+    parser.add_argument("--kind", choices=("aggregates", *CHECKS), default="aggregates")
     parser.add_argument("--scheme", default="d-choices")
     parser.add_argument("--partitions", type=int, default=3)
     parser.add_argument("--master", default="local[2]")
@@ -73,12 +78,20 @@ def main() -> int:
     spark = local_session(arguments.master, "exactly once", preload=True, **conf)
     reader = spark.readStream.schema(SPARK_SCHEMA).option("maxFilesPerTrigger", 1)
     rows = reader.parquet(arguments.input)
-    operator = Flaky(arguments.flaky) if arguments.flaky else Aggregates(**aggregates())
-    keyed = ef.keyed(rows, "page").balance(arguments.scheme, partitions=arguments.partitions)
-    if arguments.scheme == "table":
-        # Keys move after almost every batch.
-        keyed = keyed.replan(theta=0.01, margin=0.0, certainty=0.0, memory=0.5)
-    writer = keyed.apply(operator).writeStream.option("checkpointLocation", arguments.checkpoint)
+
+    def balanced(keyed: Keyed) -> Keyed:
+        keyed = keyed.balance(arguments.scheme, partitions=arguments.partitions)
+        if arguments.scheme == "table":
+            # Keys move after almost every batch.
+            keyed = keyed.replan(theta=0.01, margin=0.0, certainty=0.0, memory=0.5)
+        return keyed
+
+    if arguments.kind == "aggregates":
+        operator = Flaky(arguments.flaky) if arguments.flaky else Aggregates(**aggregates())
+        result = balanced(ef.keyed(rows, "page")).apply(operator)
+    else:
+        result = timed_query(arguments.kind, rows, balanced)
+    writer = result.writeStream.option("checkpointLocation", arguments.checkpoint)
     writer.option("leaseSeconds", arguments.lease_seconds)
     if not arguments.forever:
         writer.trigger(availableNow=True)

@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,9 @@ from evenflow.state.metrics import read_metrics
 from evenflow_lab.checking.exactly_once.ground import Ground, local_ground
 from evenflow_lab.checking.exactly_once.processes import Driver, wait_for
 from evenflow_lab.checking.exactly_once.stream import add_files, check_all
+from evenflow_lab.checking.exactly_once.timed import check_timed
+
+AGGREGATES = "aggregates"
 
 #: Moments of a batch at which to kill, in their order: where a new object of the moment appears.
 MOMENTS: dict[str, tuple[str, str]] = {
@@ -66,6 +70,7 @@ def run_and_kill(
     batches: int = 12,
     ground: Ground | None = None,
     executors: float = 1 / 3,
+    kind: str = AGGREGATES,
 ) -> Killing:
     """Run a query over a stream and kill its driver so many times; then let it end, and check all.
 
@@ -84,6 +89,7 @@ def run_and_kill(
             has read them all.
         ground: where it runs; None for local mode, with everything in the directory.
         executors: the share of the kills that take an executor, on a cluster.
+        kind: of the query: aggregates, or one of `timed.CHECKS`.
     """
     rng = random.Random(seed)
     files, place = directory / "in", ground or local_ground(directory)
@@ -92,7 +98,7 @@ def run_and_kill(
 
     def another(scheme: str | None = None, partitions: int | None = None) -> Driver:
         scheme, partitions = scheme or rng.choice(schemes), partitions or rng.randint(1, 4)
-        settings = ("--scheme", scheme, "--partitions", partitions)
+        settings = ("--kind", kind, "--scheme", scheme, "--partitions", partitions)
         here = (files, place.checkpoint.where(), place.output.where())
         lingering.append(Driver(*here, *settings, *place.options))
         return lingering[-1]
@@ -136,7 +142,8 @@ def run_and_kill(
     finally:
         for driver in lingering:
             driver.__exit__()
-    result.batches = check_all(files, place.checkpoint, place.output)
+    check = check_all if kind == AGGREGATES else partial(check_timed, kind)
+    result.batches = check(files, place.checkpoint, place.output)
     metrics = read_metrics(place.checkpoint.under(FOLDER))
     result.moved = sum(batch["migrated_keys"] for batch in metrics)
     result.planned = sum(

@@ -135,8 +135,9 @@ def batches_of(progress: Storage) -> list[list[str]]:
     for name in progress.list("offsets/"):
         number = name.rpartition("/")[2]
         if number.isdigit():
-            last = json.loads(progress.read(name).decode().splitlines()[-1])
-            ends[int(number)] = last["logOffset"]
+            # After two lines of Spark's own, one per source; the files are the first.
+            last = progress.read(name).decode().splitlines()[2]
+            ends[int(number)] = -1 if last == "-" else json.loads(last)["logOffset"]
     assert sorted(ends) == list(range(len(ends)))
     begin, batches = -1, []
     for batch in range(len(ends)):
