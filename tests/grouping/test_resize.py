@@ -279,16 +279,17 @@ def test_queues_of_those_that_stay_go_on_in_their_order_through_a_join():
     scheme = make("consistent", virtual=8)
     state = scheme.start(4, seed=1)
 
-    def say(now, worker, signal):
-        scheme.observe(state, Feedback(time=float(now), signals={worker: signal}))
+    def say(now, **signals):
+        named = {int(name[1:]): signal for name, signal in signals.items()}
+        scheme.observe(state, Feedback(time=float(now), signals=named))
         return scheme.virtual_workers(state)
 
-    say(0, 3, Signal.DECREASE)
-    say(1, 0, Signal.DECREASE)
+    busy = Signal.DECREASE
+    say(0, w3=busy, w0=busy, w2=busy, w1=busy)  # nobody is left to take anything
     state = scheme.resize(state, Workers((0, 1, 3, 5)))
-    held = say(2, 1, Signal.DECREASE)
+    held = scheme.virtual_workers(state)
     for now, first in ((3, 3), (4, 0), (5, 1)):
-        after = say(now, 5, Signal.INCREASE)
+        after = say(now, w5=Signal.INCREASE)
         assert {w for w in after if after[w] < held[w]} == {first}
         held = after
 

@@ -51,8 +51,8 @@ def virtual_5_too_few(rows: Rows) -> Verdict:
         "in the second half of the stream worse in queue and utilisation than 10, 20, 50 and 100",
         "One of 5 is worth 0.35 of a weak machine's capacity, one of 10 is worth 0.18. In the busy "
         "hours nothing moves, and whether a machine is left above or below its share is luck with "
-        "either; where it is above, its queue grows all evening. Under constant arrivals five go to and "
-        "fro all day, but each stays too short a time for a queue to grow.",
+        "either; where it is above, its queue grows all evening. Under constant arrivals five go to "
+        "and fro all day, but each stays too short a time for a queue to grow.",
     )
 
 

@@ -347,6 +347,8 @@ def stable_over_time(rows: Rows) -> Verdict:
         f"after the first tenth the largest imbalance is at most {most:.1f} times the smallest "
         f"({terms.SYMBOLS[scheme]}, {stream}, n = {n}; values below ε count as ε); less than 10 times "
         f"in {stable} of {len(growth)} runs, flights among them (held if all).",
+        "On CT the literal forms go by shares of the whole stream: the later the week, the longer it "
+        "takes until its top key counts as hot, and each new week brings imbalance.",
     )
 
 
