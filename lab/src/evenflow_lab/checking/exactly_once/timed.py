@@ -31,7 +31,7 @@ START = (
     28_333_334 * MINUTE
 )  # well after 1970: to Spark's processors, rows of its first moment are late
 GAP = 25  # seconds; the rows of a pair of files span 40, so some sessions go on in the next pair
-TTL = 3_000  # milliseconds: less than a driver takes to start, more than a batch does
+TTL = 5_000  # milliseconds: less than a driver takes to start and to begin, more than a batch does
 
 _PAIR = "int(substring(_metadata.file_name, 1, 5)) DIV 2"
 _TIME = f"timestamp_seconds({START} + {_PAIR} * {MINUTE} + user) AS time"
