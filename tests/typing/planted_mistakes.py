@@ -11,7 +11,7 @@ def mistakes(df: DataFrame) -> None:
     ef.keyd(df, "page")  # mistake
     ef.keyed("clicks", "page")  # mistake
     keyed = ef.keyed(df, "page")
-    keyed.balance("auto", partitions="24")  # mistake
+    keyed.balance("auto", partitions=2.4)  # mistake
     keyed.agg(ef.count())  # mistake
     keyed.agg(hits="count")  # mistake
     ef.mean(3)  # mistake

@@ -120,6 +120,7 @@ def build(
     name = name.strip()
     chosen = look_up(kind, known, name)
     given = dict(parameters)
+    fields = {field.name: field for field in parameters_of(chosen)}
     for item in filter(None, text.split(",")):
         key, equals, value = (part.strip() for part in item.partition("="))
         if not equals:
@@ -127,10 +128,7 @@ def build(
         try:
             given[key] = _TRUTH[value] if value in _TRUTH else _number(value)
         except ValueError:
-            raise InputError(
-                f"{spec!r}: {key} must be a number, true or false, got {value!r}"
-            ) from None
-    fields = {field.name: field for field in parameters_of(chosen)}
+            raise InputError(f"{spec!r}: {key} must be {_kind(fields, key)}, got {value!r}") from None
     unknown = given.keys() - fields.keys()
     if unknown:
         takes = ", ".join(fields) or "no parameters"
@@ -153,6 +151,11 @@ def is_required(field: dataclasses.Field[Any]) -> bool:
 
 
 _TRUTH = {"true": True, "false": False}
+
+
+def _kind(fields: Mapping[str, dataclasses.Field[Any]], name: str) -> str:
+    truth = name in fields and isinstance(fields[name].default, bool)
+    return "true or false" if truth else "a number"
 
 
 def _number(text: str) -> int | float:

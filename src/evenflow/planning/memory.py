@@ -88,9 +88,9 @@ class Memory:
     @classmethod
     def from_json(cls, plain: Mapping[str, Any]) -> Memory:
         """From the result of `to_json`, maybe among other entries; nothing, if it is not there."""
-        if "keys" not in plain:
-            return cls()
         try:
+            if "keys" not in plain:
+                return cls()
             n, predicted = plain["keys"], plain["predicted"]
             if type(n) is not int or not 0 <= n <= MOST_KEYS:
                 raise ValueError(f"{n!r} keys")

@@ -181,7 +181,7 @@ def test_smalops_can_be_simulated_by_name():
 def test_smalops_is_one_gateway():
     with pytest.raises(InputError, match="1 source"):
         simulate("smalops", Zipf(messages=1_000), 10, sources=2)
-    with pytest.raises(InputError, match="start 'smalops' anew"):
+    with pytest.raises(InputError, match="start 'smalops' again"):
         Smalops().resize(Smalops().start(3), 4)
 
 
