@@ -460,7 +460,7 @@ def test_key_columns_in_another_order_are_refused(scheme):
 
 @pytest.mark.parametrize("cut", [False, True], ids=["between batches", "within a batch"])
 def test_an_operator_that_has_lost_its_merge_goes_on_with_whole_keys(cut):
-    """Its keys were split, `auto` goes on, and the plan of the next batch may be written down already."""
+    """Its keys were split, and the plan of the next batch may be written down already."""
     rows = rows_of(*[("hot", 0, 1)] * 50, ("a", 0, 1), ("b", 0, 2))
     both = PerKey(totals, {"total": pa.int64()}, merge=sums, columns=["v"], name="totals")
     storage = MemoryStorage()

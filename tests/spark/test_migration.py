@@ -7,6 +7,9 @@ import pyarrow as pa
 import pytest
 
 import evenflow as ef
+from evenflow.kernels.fingerprints import fingerprint
+from evenflow.model import Plan
+from evenflow.model.owners import Owners
 from evenflow.state.verification import verify
 from evenflow_lab.benchmarks.spark.feeding import Feed
 from evenflow_lab.checking.streaming import start
@@ -40,6 +43,17 @@ class ByRows(ef.PerKey):
 
 
 ORDERED = ByRows(
+    last_seen, state={"n": "int64", "falls": "int64", "last": "int64"}, columns=["value"]
+)
+
+
+class Costly(ByRows):
+    """Work that is worth a routing table however few its rows are."""
+
+    row_seconds = 1.0
+
+
+COSTLY = Costly(
     last_seen, state={"n": "int64", "falls": "int64", "last": "int64"}, columns=["value"]
 )
 
@@ -134,15 +148,17 @@ def test_partitions_come_and_go_while_a_query_runs(spark, tmp_path, scheme):
     assert verify(tmp_path / "ckpt").intact
 
 
-def test_a_batch_is_spread_by_a_table_of_its_hot_keys_where_keys_cannot_be_split(spark, tmp_path):
-    keys = [key for i in range(4) for key in batch_of(i)]
+def test_a_batch_is_spread_by_a_table_of_its_hot_keys_where_keys_cannot_be_split(spark):
+    homes = Owners.of(Plan("key", 2))(fingerprint(pa.array(range(100), pa.int64())))
+    crowded, roomy = (np.flatnonzero(homes == home).tolist() for home in (0, 1))
+    keys = crowded[:8] * 500 + crowded[8:] + roomy
     df = spark.createDataFrame(pa.table({"key": keys, "value": list(range(len(keys)))}))
-    keyed = ef.keyed(df, "key").balance(partitions=PARTITIONS)
-    plan = keyed.plan(ORDERED)
+    keyed = ef.keyed(df, "key").balance(partitions=2)
+    plan = keyed.plan(COSTLY)
     assert plan.scheme == "table"
     assert plan.table.entries
     assert "by min-table" in plan.reason
-    counts = {row["key"]: row["n"] for row in keyed.compute(ORDERED, plan=plan).collect()}
+    counts = {row["key"]: row["n"] for row in keyed.compute(COSTLY, plan=plan).collect()}
     assert counts == dict(Counter(keys))
 
 
