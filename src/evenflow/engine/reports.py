@@ -36,11 +36,11 @@ class Reports:
     def require_owners(self, partitions: int) -> None:
         """Refuse a batch of which some owner has not reported, or twice: state that moves to it, and
         what event time closes there, would be lost, or put out twice."""
-        told = Counter(report["partition"] for report in self.state)
-        wrong = [owner for owner in range(partitions) if told[owner] != 1]
+        reported = Counter(report["partition"] for report in self.state)
+        wrong = [owner for owner in range(partitions) if reported[owner] != 1]
         if wrong or len(self.state) != partitions:
             raise EvenflowError(
-                f"of {partitions} partitions, {len(told)} have reported, and not one by one "
+                f"of {partitions} partitions, {len(reported)} have reported, and not one by one "
                 f"{', '.join(map(str, wrong[:10]))}: their tasks were left out, or run under another "
                 "number. Nothing of this batch counts; start the query again, and if this comes again, "
                 "without settings or plugins that change Spark's physical plans"

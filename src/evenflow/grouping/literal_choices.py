@@ -1,4 +1,4 @@
-"""D-Choices as its paper has it: d is computed anew for every message of a hot key.
+"""D-Choices as its paper has it: d is computed again for every message of a hot key.
 
 That would take microseconds per message. But d can only change once the hot keys' shares have changed
 by some margin, or a key has joined or left the head. So `find_literally` finds for how many messages

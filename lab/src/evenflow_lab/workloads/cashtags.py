@@ -35,7 +35,7 @@ class Cashtags:
 
     What is published: 690 k messages, 2.9 k keys, p1 = 3.29 %, and that the distribution of keys
     changes drastically throughout time. How is lost; here all messages follow a ranking of the keys
-    that is dealt anew every week. Then the most frequent key of the month is the top key of one week,
+    that is drawn again every week. Then the most frequent key of the month is the top key of one week,
     and has 3.29 % of the month only if it has 30/7 times as much, 14.1 %, of that week. Each week has
     such a key; below it the ranking is Zipf's law.
 
