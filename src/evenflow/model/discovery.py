@@ -128,7 +128,9 @@ def build(
         try:
             given[key] = _TRUTH[value] if value in _TRUTH else _number(value)
         except ValueError:
-            raise InputError(f"{spec!r}: {key} must be {_kind(fields, key)}, got {value!r}") from None
+            raise InputError(
+                f"{spec!r}: {key} must be {_kind(fields, key)}, got {value!r}"
+            ) from None
     unknown = given.keys() - fields.keys()
     if unknown:
         takes = ", ".join(fields) or "no parameters"
