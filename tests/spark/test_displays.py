@@ -53,6 +53,7 @@ def started(spark, folder, name, **options):
 
 def test_a_listener_and_the_jobs_page_show_the_query(spark, tmp_path):
     listening = Listening()
+    described_before = spark.sparkContext.getLocalProperty("spark.job.description")
     spark.streams.addListener(listening)
     try:
         query = started(spark, tmp_path, "hits")
@@ -68,7 +69,7 @@ def test_a_listener_and_the_jobs_page_show_the_query(spark, tmp_path):
     shown = until(lambda: [text for text in descriptions(spark) if "balanced by" in text])
     assert shown[0].startswith("hits\n")
     assert shown[0].endswith("\nbalanced by d-choices over 3 partitions: asked for")
-    assert spark.sparkContext.getLocalProperty("spark.job.description") is None
+    assert spark.sparkContext.getLocalProperty("spark.job.description") == described_before
 
 
 def test_no_job_is_added(spark, tmp_path, monkeypatch):
