@@ -124,7 +124,9 @@ def _input_files(spark: SparkSession, folder: Path) -> None:
 
 
 def _spill(spark: SparkSession, folder: Path) -> None:
-    rows = spark.range(0, 3_000_000, 1, SLOTS).selectExpr("hash(id) AS n", "repeat('x', 60) AS pad")
+    rows = spark.range(0, 10_000_000, 1, SLOTS).selectExpr(
+        "hash(id) AS n", "repeat('x', 60) AS pad"
+    )
     _thrown_away(rows.repartition(8, "n").sortWithinPartitions("n"))
 
 
@@ -151,7 +153,11 @@ FAULTS = {
     "uneven-input-files": Fault(
         "input files", _input_files, {**_AS_IF_LARGE, "spark.sql.files.maxPartitionBytes": "4m"}
     ),
-    "spill": Fault("spill", _spill, {**_AS_IF_LARGE, "spark.memory.fraction": "0.02"}),
+    "spill": Fault(
+        "spill",
+        _spill,
+        {**_AS_IF_LARGE, "spark.driver.memory": "3g", "spark.memory.fraction": "0.02"},
+    ),
     "garbage-collection": Fault(
         "garbage collection",
         _garbage,
