@@ -16,7 +16,7 @@ MUCH = 1.5  #: "much better", "much smaller", "much worse", "much more"
 SENSITIVE = 2.0  #: largest over smallest from which on something "is sensitive" or "performs badly"
 ZERO = 0.1  #: "around zero" for a correlation
 #: From one tuple in a hundred left behind on, queues grow without bound. Latencies are then as long as
-#: the run, and algorithms are told apart by whether their queues grow.
+#: the run, and algorithms are compared by whether their queues grow.
 GROWS = 0.01
 
 COR_GLB, LLF_GLB, RAND_GLB, MINIMUM = "COR-GLB", "LLF-GLB", "RAND-GLB", "MINIMUM"
